@@ -127,6 +127,48 @@ def masked_products() -> Fault:
     )
 
 
+BYTE = np.uint8(0)
+
+
+def behind_bytes(
+    title: str,
+    nodes: list[NodeProto],
+    x: np.ndarray,
+    expected: np.ndarray,
+    *,
+    zero: np.integer = BYTE,
+    constants: dict[str, Any] | None = None,
+) -> Fault:
+    """Nodes that read d, which is x through bytes of the scale 0.5."""
+    return fault(
+        title,
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "n"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "n"], ["d"]),
+            *nodes,
+        ],
+        {"x": x},
+        [expected],
+        constants={"s": np.float32(0.5), "n": zero, **(constants or {})},
+    )
+
+
+def repeated(title: str, node: NodeProto, **constants: Any) -> Fault:
+    """A picture of one channel, three times, beside another reader of what pools it."""
+    picture = f32([1, 2], [3, 4]).reshape(1, 1, 2, 2)
+    return fault(
+        title,
+        [
+            helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[1, 1]),
+            node,
+            helper.make_node("MaxPool", ["p"], ["z"], kernel_shape=[1, 1]),
+        ],
+        {"x": picture},
+        [np.repeat(picture, 3, axis=1), picture],
+        constants=constants,
+    )
+
+
 def aligned_corners(title: str) -> Fault:
     """A line from 1 to 5 over one step, 3 elements of a length of 2 * 1.75 = 3.5."""
     at = np.arange(3) / (3.5 - 1)
@@ -264,7 +306,124 @@ def scales_by_channel() -> Fault:
     )
 
 
+STEPS = np.arange(48, dtype=np.float32).reshape(2, 1, 8, 3)
+PADDED = {"kernel_shape": [1, 3], "pads": [0, 1, 0, 1], "count_include_pad": 1}
+
 OPENVINO = [
+    behind_bytes(
+        "Pad of what is dequantised fills with the zero point",
+        [helper.make_node("Pad", ["d", "p"], ["y"])],
+        f32([1, 2]).reshape(1, 1, 1, 2),
+        f32([0, 0], [1, 2]).reshape(1, 2, 1, 2),
+        zero=np.int8(100),
+        constants={"p": np.array([0, 1, 0, 0, 0, 0, 0, 0])},
+    ),
+    behind_bytes(
+        "Pad of what is dequantised fills with a number times the scale",
+        [helper.make_node("Pad", ["d", "p", "v"], ["y"])],
+        f32([1, 2]).reshape(1, 1, 1, 2),
+        f32([3, 3], [1, 2]).reshape(1, 2, 1, 2),
+        zero=np.int8(100),
+        constants={"p": np.array([0, 1, 0, 0, 0, 0, 0, 0]), "v": np.float32(3)},
+    ),
+    behind_bytes(
+        "A mean over three axes of what is dequantised is 0 but for the first",
+        [helper.make_node("GlobalAveragePool", ["d"], ["y"])],
+        np.arange(24, dtype=np.float32).reshape(3, 1, 8),
+        f32(3.5, 11.5, 19.5).reshape(3, 1, 1),
+    ),
+    behind_bytes(
+        "AveragePool takes the padding of what is dequantised for the least byte",
+        [helper.make_node("AveragePool", ["d"], ["y"], **PADDED)],
+        f32([2, 4]).reshape(1, 1, 1, 2),
+        f32([2, 2]).reshape(1, 1, 1, 2),  # (0 + 2 + 4) / 3, (2 + 4 + 0) / 3
+        zero=np.uint8(100),
+    ),
+    behind_bytes(
+        "Clip of what is dequantised rounds its bounds to the scale",
+        [helper.make_node("Clip", ["d", "low", "high"], ["y"])],
+        f32([-2, 1, 2, 3]),
+        f32([-1.25, 1, 1.75, 1.75]),
+        zero=np.int8(0),
+        constants={"low": np.float32(-1.25), "high": np.float32(1.75)},
+    ),
+    behind_bytes(
+        "A normalisation of what is dequantised divides epsilon by the scale",
+        [helper.make_node("LayerNormalization", ["d", "g"], ["y"], axis=-1, epsilon=3.0)],
+        f32([0, 2]),
+        f32([-0.5, 0.5]),  # by the root of 1 + 3
+        constants={"g": f32(1, 1)},
+    ),
+    fault(
+        "ReduceMin before QuantizeLinear is 0",
+        [
+            helper.make_node("ReduceMin", ["x", "a"], ["r"], keepdims=0),
+            helper.make_node("QuantizeLinear", ["r", "s", "n"], ["y"]),
+        ],
+        {"x": f32([[3, -2], [1, 4]], [[5, 6], [7, 8]])},
+        [np.array([[102, 96], [110, 112]], np.uint8)],
+        constants={"a": np.array([1]), "s": np.float32(0.5), "n": np.uint8(100)},
+    ),
+    fault(
+        "GlobalMaxPool before QuantizeLinear is wrong",
+        [
+            helper.make_node("GlobalMaxPool", ["x"], ["m"]),
+            helper.make_node("QuantizeLinear", ["m", "s", "n"], ["y"]),
+        ],
+        {"x": f32([-1, -2, -3], [2, 4, 1]).reshape(2, 1, 1, 3)},
+        [np.array([98, 108], np.uint8).reshape(2, 1, 1, 1)],
+        constants={"s": np.float32(0.5), "n": np.uint8(100)},
+    ),
+    repeated(
+        "Expand of one channel is in another order beside a pool",
+        helper.make_node("Expand", ["p", "n"], ["y"]),
+        n=np.array([1, 3, 1, 1]),
+    ),
+    repeated(
+        "Tile of one channel is in another order beside a pool",
+        helper.make_node("Tile", ["p", "n"], ["y"]),
+        n=np.array([1, 3, 1, 1]),
+    ),
+    repeated(
+        "Concat of one channel with itself is in another order beside a pool",
+        helper.make_node("Concat", ["p", "p", "p"], ["y"], axis=1),
+    ),
+    fault(
+        "Cast of a part of Split to bool does not compile",
+        [
+            helper.make_node("Split", ["x"], ["a", "b"], num_outputs=2),
+            helper.make_node("Cast", ["b"], ["y"], to=TensorProto.BOOL),
+        ],
+        {"x": f32(1, 2, 0, 3)},
+        [np.array([False, True])],
+    ),
+    fault(
+        "Conv of one channel, in steps, to one column is in another order",
+        [helper.make_node("Conv", ["x", "w"], ["y"], strides=[1, 2])],
+        {"x": STEPS},
+        [np.concatenate([i * STEPS[..., :1] + STEPS[..., 1:2] for i in range(5)], axis=1)],
+        constants={"w": f32(*[[i, 1] for i in range(5)]).reshape(5, 1, 1, 2)},
+    ),
+    fault(
+        "Conv takes a factor for places for one of its weights",
+        [
+            helper.make_node("Mul", ["x", "f"], ["m"]),
+            helper.make_node("Conv", ["m", "w"], ["y"], pads=[0, 1]),
+        ],
+        {"x": f32(1, 1, 1).reshape(1, 1, 3)},
+        [f32(6, 5).reshape(1, 1, 2)],  # 1 + 2 + 3, 2 + 3
+        constants={"f": f32(1, 2, 3), "w": f32(1, 1, 1).reshape(1, 1, 3)},
+    ),
+    fault(
+        "MatMul by a matrix of one element behind MatMul does not compile",
+        [
+            helper.make_node("MatMul", ["x", "w"], ["m"]),
+            helper.make_node("MatMul", ["m", "one"], ["y"]),
+        ],
+        {"x": np.eye(4, dtype=np.float32)},
+        [f32([2], [4], [6], [8])],
+        constants={"w": f32([1], [2], [3], [4]), "one": f32([2])},
+    ),
     masked_bytes(),
     masked_products(),
     fault(
@@ -428,6 +587,62 @@ ONNXRUNTIME = [
             "axes": np.array([0]),
             "steps": np.array([-1]),
         },
+    ),
+    fault(
+        "A Pad that is larger than the kernel of the pool behind it makes no session",
+        [
+            helper.make_node("Pad", ["x", "p"], ["wide"]),
+            helper.make_node("AveragePool", ["wide"], ["y"], kernel_shape=[2], count_include_pad=1),
+        ],
+        {"x": f32(4, 6).reshape(1, 1, 2)},
+        [f32(0, 2, 5, 3, 0).reshape(1, 1, 5)],
+        constants={"p": np.array([0, 0, 2, 0, 0, 2])},
+    ),
+    fault(
+        "A second pair of Q/DQ is joined with the first",
+        [
+            helper.make_node("QuantizeLinear", ["x", "one", "n"], ["a"]),
+            helper.make_node("DequantizeLinear", ["a", "one", "n"], ["b"]),
+            helper.make_node("QuantizeLinear", ["b", "three", "n"], ["c"]),
+            helper.make_node("DequantizeLinear", ["c", "three", "n"], ["y"]),
+        ],
+        {"x": f32(1, 2, 3, 4, 5, 6)},
+        [f32(0, 3, 3, 3, 6, 6)],
+        constants={"one": np.float32(1), "three": np.float32(3), "n": np.uint8(0)},
+    ),
+    fault(
+        "A normalisation written out behind a Cast from float16 makes no session",
+        [
+            helper.make_node("Cast", ["x"], ["w"], to=TensorProto.FLOAT),
+            helper.make_node("ReduceMean", ["w", "last"], ["mean"]),
+            helper.make_node("Sub", ["w", "mean"], ["centred"]),
+            helper.make_node("Pow", ["centred", "two"], ["square"]),
+            helper.make_node("ReduceMean", ["square", "last"], ["variance"]),
+            helper.make_node("Add", ["variance", "epsilon"], ["safe"]),
+            helper.make_node("Sqrt", ["safe"], ["deviation"]),
+            helper.make_node("Div", ["centred", "deviation"], ["normal"]),
+            helper.make_node("Mul", ["normal", "factor"], ["scaled"]),
+            helper.make_node("Add", ["scaled", "bias"], ["y"]),
+        ],
+        {"x": np.array([[-1, 1]], np.float16)},
+        [f32([-0.5 + 3, 0.5 + 3])],
+        constants={
+            "last": np.array([-1]),
+            "two": np.float32(2),
+            "epsilon": np.float32(3),
+            "factor": f32(1, 1),
+            "bias": f32(3, 3),
+        },
+    ),
+    fault(
+        "MatMul and Add over no elements make no session",
+        [
+            helper.make_node("MatMul", ["x", "w"], ["m"]),
+            helper.make_node("Add", ["m", "b"], ["y"]),
+        ],
+        {"x": np.zeros((4, 2, 0, 8), np.float32)},
+        [np.zeros((4, 2, 0, 1), np.float32)],
+        constants={"w": np.ones((8, 1), np.float32), "b": f32(1)},
     ),
     fault(
         "Squeeze takes an empty list of axes for all that have one element",

@@ -208,6 +208,29 @@ def call_within(run: Callable[..., Any], *arguments: object) -> Any:
         raise EngineError(cause_of(error)) from error
 
 
+def wrong_optimizers(function: FunctionView) -> list[str]:
+    """The optimisers that change results of this function, or fail at it (ONNX Runtime 1.31.1)."""
+    makers = {name: node.op for node in function.nodes for name in node.outputs}
+
+    def reads(node: NodeView, op: str) -> bool:
+        return any(makers.get(name) == op for name in node.inputs)
+
+    found = set()
+    for node in function.nodes:
+        if node.op.endswith("Pool") and reads(node, "Pad"):
+            found.add("Pad_Fusion")  # gives a pool more padding than its kernel takes
+        elif node.op == "QuantizeLinear" and reads(node, "DequantizeLinear"):
+            found.add("DoubleQDQPairsRemover")  # leaves the first of two roundings
+        elif node.op == "ReduceMean" and reads(node, "Cast"):
+            found.add("LayerNormFusionL1")  # takes what is cast, of another type
+        elif node.op == "MatMul" and any(
+            type_ is not None and type_.shape is not None and 0 in type_.shape
+            for type_ in node.output_types
+        ):
+            found.add("MatMulAddFusion")  # takes a size of 0 for that of its input
+    return sorted(found)
+
+
 class Session:
     """A function that ONNX Runtime compiled, with strings, sequences or optionals at its border."""
 
@@ -447,12 +470,13 @@ class OnnxRuntimeEngine:
                 for array in lent
             ]
             options.add_external_initializers(list(constants), values)
-        disabled = function.options.get("disabled_optimizers", SLOW_OPTIMIZERS)
+        disabled = function.options.get("disabled_optimizers", SLOW_OPTIMIZERS).split(",")
+        disabled += wrong_optimizers(function)
 
         def start() -> onnxruntime.InferenceSession:
             try:
                 return onnxruntime.InferenceSession(
-                    model, options, providers=CPU, disabled_optimizers=disabled.split(",")
+                    model, options, providers=CPU, disabled_optimizers=disabled
                 )
             except FAILURES as error:
                 raise EngineError(cause_of(error)) from error

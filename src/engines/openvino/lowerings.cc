@@ -52,10 +52,11 @@ bool is_constant(const Value& value) {
 }
 
 // An op that no pass of the plugin moves a scale or a factor across, or into the op before. Of two
-// operands the plugin's minimum is the second where it is not a number.
+// operands the plugin's maximum is the second where it is not a number. (It moves scales across a
+// minimum.)
 Value kept(const Value& x) {
-  return std::make_shared<ops::Minimum>(
-      scalar(x.get_element_type(), std::numeric_limits<float>::infinity()), x);
+  const Value lowest = scalar(ov::element::f32, -std::numeric_limits<float>::infinity());
+  return std::make_shared<ops::Maximum>(convert_to(lowest, x.get_element_type()), x);
 }
 
 // --- lowerings ----------------------------------------------------------------------------------
@@ -74,25 +75,37 @@ ov::OutputVector top_k(const Context& node) {
 // would be finite. Halving before and doubling after is exact and makes that number overflow to
 // minus infinity where it is not an element.
 template <typename Reduce>
+Value extreme(const Value& x, const Value& axes, bool keep_dims) {
+  const auto type = x.get_element_type();
+  const Value halved = std::make_shared<ops::Multiply>(x, scalar(type, 0.5F));
+  const Value reduced = std::make_shared<Reduce>(halved, axes, keep_dims);
+  // Rounding to bytes would become a part of the reduction, which leaves it out, and the factor
+  // would be taken for a scale.
+  return kept(std::make_shared<ops::Multiply>(reduced, scalar(type, 2.0F)));
+}
+
+// The axes from `first` on.
+Value axes_from(std::int64_t first, const Value& x) {
+  std::vector<std::int64_t> axes;
+  for (std::int64_t i = first; i < x.get_partial_shape().rank().get_length(); ++i) {
+    axes.push_back(i);
+  }
+  return ints(axes);
+}
+
+template <typename Reduce>
 ov::OutputVector reduce_extreme(const Context& node) {
   const Value data = node.get_input(0);
-  const auto type = data.get_element_type();
-  Value axes;
-  if (given(node, 1)) {
-    axes = node.get_input(1);
-  } else if (node.get_attribute<std::int64_t>("noop_with_empty_axes", 0) != 0) {
-    return {std::make_shared<ops::Convert>(data, type)};
-  } else {
-    std::vector<std::int64_t> all(
-        static_cast<std::size_t>(data.get_partial_shape().rank().get_length()));
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
-    axes = ints(all);
+  if (!given(node, 1) && node.get_attribute<std::int64_t>("noop_with_empty_axes", 0) != 0) {
+    return {std::make_shared<ops::Convert>(data, data.get_element_type())};
   }
-  const Value halved = std::make_shared<ops::Multiply>(data, scalar(type, 0.5F));
-  const Value reduced =
-      std::make_shared<Reduce>(halved, axes, node.get_attribute<std::int64_t>("keepdims", 1) != 0);
-  // Rounding to bytes would become a part of the reduction, which leaves it out.
-  return {std::make_shared<ops::Multiply>(kept(reduced), scalar(type, 2.0F))};
+  return {extreme<Reduce>(data, given(node, 1) ? node.get_input(1) : axes_from(0, data),
+                          node.get_attribute<std::int64_t>("keepdims", 1) != 0)};
+}
+
+ov::OutputVector global_max_pool(const Context& node) {
+  const Value x = node.get_input(0);
+  return {extreme<ops::ReduceMax>(x, axes_from(2, x), /*keep_dims=*/true)};
 }
 
 ov::OutputVector keep_scale(const Context& node) { return {kept(node.get_input(0))}; }
@@ -569,6 +582,7 @@ constexpr Lowering kLowerings[] = {
     {"DeformConv", always, deform_conv},
     {"Expand", is_expansion_of_its_own, expand},
     {"GatherND", is_known_at_run_time<1>, gather_nd},
+    {"GlobalMaxPool", is_float_data, global_max_pool},
     {"Mod", is_float_data, mod},
     {"Mul", is_product_of_its_own, product},
     {"NonMaxSuppression", always, non_max_suppression},

@@ -374,11 +374,26 @@ std::optional<std::string> roi_align(const Graph&, const Node& node) {
   return "OpenVINO's maximum is over the interpolated samples, the standard's over their terms";
 }
 
+// Of one channel the plugin takes a layout by channels for the other where the result is one wide.
+bool may_be_one_wide_with_steps(const Graph& graph, const Node& node) {
+  const Type& x = graph.type(node.input(0));
+  const Type& y = graph.type(node.outputs[0]);
+  if (!x.shape || x.rank() < 4 || !y.shape || y.rank() != x.rank()) return false;
+  const auto may_be_one = [](const Dim& dim) { return !dim.is_known() || dim.value() == 1; };
+  const std::vector<std::int64_t> strides = need_ints(node, "strides");
+  return !strides.empty() && strides.back() > 1 && may_be_one((*x.shape)[1]) &&
+         may_be_one(y.shape->back());
+}
+
 // The plugin has a slow loop for some windows, in which nobody can end it.
 std::optional<std::string> conv(const Graph& graph, const Node& node) {
   constexpr std::int64_t kMostElements = 4096;
   if (!is_computed(graph, node.input(0)) && !is_computed(graph, node.input(1))) {
     return "the CPU plugin keeps the first result of a convolution of constants, whatever the bias";
+  }
+  if (node.op == "Conv" && may_be_one_wide_with_steps(graph, node)) {
+    return "the CPU plugin writes elements of a result that is one wide, of one channel and in "
+           "steps, to the wrong places";
   }
   const auto w = graph.type(node.input(1)).static_dims();
   if (!w || !has_wide_window(node, *w)) return std::nullopt;
@@ -496,6 +511,12 @@ std::optional<std::string> top_k(const Graph& graph, const Node& node) {
   return "the CPU plugin compares each element with each of those chosen, which may be many";
 }
 
+std::optional<std::string> product(const Graph& graph, const Node& node) {
+  const auto dims = graph.type(node.input(1)).static_dims();
+  if (!dims || *dims != Dims{1, 1}) return std::nullopt;
+  return "the CPU plugin does not compile a product by a matrix of one element behind another";
+}
+
 std::optional<std::string> unique(const Graph&, const Node&) {
   return "the CPU plugin loses elements of those in order of appearance, and NaN leads it outside "
          "of its memory";
@@ -532,10 +553,12 @@ constexpr Rule kRules[] = {
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
     {"GRU", recurrence},
     {"GatherElements", gather_elements},
+    {"Gemm", product},
     {"HardSigmoid", factors},
     {"LSTM", lstm},
     {"LRN", local_norm},
     {"LpPool", long_pool},
+    {"MatMul", product},
     {"MaxPool", max_pool},
     {"MaxRoiPool", max_roi_pool},
     {"Multinomial", random},

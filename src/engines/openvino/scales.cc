@@ -46,34 +46,35 @@ bool is_dequantized(const Graph& graph, ValueId value) {
   return comes_from(graph, value, [](const Node& n) { return is_op(n, "DequantizeLinear"); });
 }
 
-// A factor for each channel, or for each place along another axis.
-bool is_scaled_by_many(const Graph& graph, ValueId value) {
-  return comes_from(graph, value, [&](const Node& n) {
-    if (is_op(n, "BatchNormalization")) return true;
-    constexpr std::string_view kScaling[] = {"Add", "Div", "Mul", "Sub"};
-    return is_among(n, kScaling) && std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) {
-             const Tensor* constant = graph.constant(v);
-             return constant != nullptr && constant->count() > 1;
-           });
+// By factors for places along an axis that is not the channels'.
+bool is_scaled_by_place(const Graph& graph, ValueId value) {
+  const Node* node = producer(graph, value);
+  if (node == nullptr || (!is_op(*node, "Mul") && !is_op(*node, "Div"))) return false;
+  const Type& type = graph.type(value);
+  return std::any_of(node->inputs.begin(), node->inputs.end(), [&](ValueId v) {
+    const Tensor* constant = graph.constant(v);
+    if (constant == nullptr || !type.shape) return false;
+    const Dims& dims = constant->dims();
+    const std::size_t places = std::min(dims.size(), type.rank() < 2 ? 0 : type.rank() - 2);
+    return std::any_of(dims.end() - static_cast<std::ptrdiff_t>(places), dims.end(),
+                       [](std::int64_t dim) { return dim != 1; });
   });
 }
 
-// By any factor, also that of a product of what is dequantised.
-bool is_scaled(const Graph& graph, ValueId value) {
-  return comes_from(graph, value, [&](const Node& n) {
-    constexpr std::string_view kProducts[] = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
-    if (is_among(n, kProducts)) return is_dequantized(graph, n.input(0));
-    constexpr std::string_view kScaling[] = {"Div", "Mul"};
-    const bool by_constant = is_among(n, kScaling) &&
-                             std::any_of(n.inputs.begin(), n.inputs.end(),
-                                         [&](ValueId v) { return graph.constant(v) != nullptr; });
-    return by_constant || is_op(n, "DequantizeLinear");
-  });
+bool is_zero(const Graph& graph, ValueId value) {
+  const Tensor* constant = value.valid() ? graph.constant(value) : nullptr;
+  if (constant == nullptr) return !value.valid();
+  const std::vector<std::int64_t> values = constant->to_int64();
+  return std::all_of(values.begin(), values.end(), [](std::int64_t v) { return v == 0; });
 }
 
-bool pads_with_other_than_zero(const Graph& graph, const Node& node) {
-  if (need_string(node, "mode") != "constant" || !node.input(2).valid()) return false;
-  return scalar_constant(graph, node.input(2)) != 0.0F;
+// Only what is dequantised with a zero point of zero is padded with zeros as it is.
+bool pads_rightly(const Graph& graph, const Node& node) {
+  if (need_string(node, "mode") != "constant") return true;
+  if (node.input(2).valid() && scalar_constant(graph, node.input(2)) != 0.0F) return false;
+  return comes_from(graph, node.input(0), [&](const Node& n) {
+    return is_op(n, "DequantizeLinear") && is_zero(graph, n.input(2));
+  });
 }
 
 // What is averaged may stay in bytes where the next op rounds to bytes anyway. The plugin takes
@@ -94,7 +95,7 @@ bool is_mean_of(const Graph& graph, ValueId value, ValueId of) {
   return mean != nullptr && mean->input(0) == of;
 }
 
-// Whether the first operand must come with its scale.
+// Whether the first operand must come with its scale, in a graph that dequantises.
 bool must_keep_scale(const Graph& graph, const Node& node) {
   constexpr std::string_view kNormalizations[] = {"GroupNormalization", "InstanceNormalization",
                                                   "LayerNormalization",
@@ -104,19 +105,20 @@ bool must_keep_scale(const Graph& graph, const Node& node) {
   if (is_among(node, kNormalizations) ||
       // The first step of one that is written out.
       (is_op(node, "Sub") && is_mean_of(graph, node.input(1), x))) {
-    return is_scaled(graph, x);
+    return true;
   }
   if (is_among(node, kAverages)) {
-    return is_scaled_by_many(graph, x) ||
+    return is_scaled_by_place(graph, x) ||
            (is_dequantized(graph, x) && averages_to_floats(graph, node));
   }
+  if (is_op(node, "ReduceMean")) return is_dequantized(graph, x);
   // The bounds are rounded to bytes.
   if (is_op(node, "Clip")) return is_dequantized(graph, x);
-  if (is_op(node, "Pad")) return pads_with_other_than_zero(graph, node) && is_scaled(graph, x);
+  if (is_op(node, "Pad")) return !pads_rightly(graph, node);
   // Its axis goes, that of the scales stays.
   if (is_op(node, "Gather")) {
     const Type& indices = graph.type(node.input(1));
-    return indices.shape && indices.rank() == 0 && is_scaled_by_many(graph, x);
+    return indices.shape && indices.rank() == 0;
   }
   return false;
 }
@@ -128,13 +130,16 @@ std::optional<Graph> with_kept_scales(const Graph& graph) {
   const bool has_scales = std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
     return is_op(graph.node(id), "DequantizeLinear");
   });
-  if (!has_scales) return std::nullopt;
   std::optional<Graph> result;
   std::map<ValueId, ValueId> kept;
   for (const NodeId id : nodes) {
-    if (!must_keep_scale(graph, graph.node(id))) continue;
+    const Node& node = graph.node(id);
+    const ValueId x = node.input(0);
+    const bool is_kept = (is_op(node, "Conv") && is_scaled_by_place(graph, x)) ||
+                         (has_scales && must_keep_scale(graph, node));
+    if (!is_kept || !x.valid() || graph.constant(x) != nullptr || !is_floating(graph.type(x).dtype))
+      continue;
     if (!result) result = graph;
-    const ValueId x = graph.node(id).input(0);
     ValueId& copy = kept[x];
     if (!copy.valid()) {
       const NodeId made = result->add_node(kLoweringDomain, kKeepScale, {x}, {""});

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the scales of a graph of Q/DQ must stay.
+// Where scales and other factors must stay.
 //
 // In a graph with DequantizeLinear the CPU plugin moves scales and zero points, and other factors
-// that are constants, behind the ops that follow, so that those compute with bytes. For some ops
-// what comes of it is another result: a pad is not divided by the scale, a mean is rounded to a
-// byte, the epsilon of a normalisation is multiplied by the scale.
+// and summands that are constants, behind the ops that follow, so that those compute with bytes.
+// For some ops what comes of it is another result: a pad is not divided by the scale, a mean is
+// rounded to a byte, the epsilon of a normalisation is multiplied by the scale. In any graph a
+// factor before a convolution becomes a part of its weights, also where it belongs to places.
 #pragma once
 
 #include <optional>

@@ -255,8 +255,8 @@ def where(b: Builder) -> None:
 
 def cast(b: Builder) -> None:
     x = b.some((*NUMBERS, BOOL))
-    # float16 does not hold every float32, and a step of integers turns a rounding into a one.
-    targets = {F32: (F16, F32, BOOL), F16: (F32, F16), BOOL: (F32, I64, I32)}
+    # Whether a number is zero may depend on a rounding.
+    targets = {F32: (F16, F32), F16: (F32, F16), BOOL: (F32, I64, I32)}
     to = b.pick(*targets.get(x.dtype, (F32, I64, I32, BOOL)))
     code = helper.np_dtype_to_tensor_dtype(np.dtype(to))
     b.add("Cast", [x.name], (to, x.shape), to=code)
@@ -439,9 +439,7 @@ def reduction(b: Builder) -> None:
     axes = sorted(b.random.sample(range(first, x.rank), b.random.randint(1, x.rank - first)))
     keep = b.pick(0, 1)
     op = b.pick("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceL1")
-    shape = tuple(
-        1 if a in axes else s for a, s in enumerate(x.shape) if keep or a not in axes
-    )
+    shape = tuple(1 if a in axes else s for a, s in enumerate(x.shape) if keep or a not in axes)
     b.add(op, [x.name, b.integers(*axes)], (x.dtype, shape), keepdims=keep)
 
 
@@ -507,7 +505,9 @@ def window(b: Builder, x: Value) -> tuple[dict[str, Any], Shape]:
     spatial = x.shape[2:]
     kernel = [b.random.randint(1, min(3, s)) if s else 1 for s in spatial]
     strides = [b.pick(1, 1, 2) for _ in spatial]
-    dilations = [b.pick(1, 1, 2) if (k - 1) * 2 < s else 1 for k, s in zip(kernel, spatial)]
+    dilations = [
+        b.pick(1, 1, 2) if (k - 1) * 2 < s else 1 for k, s in zip(kernel, spatial, strict=True)
+    ]
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     pads = [[b.random.randint(0, k // 2) for k in kernel] for _ in range(2)]
     places = tuple(
@@ -698,9 +698,7 @@ def branch(b: Builder) -> None:
             at = name
         result = helper.make_tensor_value_info(at, TensorProto.FLOAT, None)
         bodies.append(helper.make_graph(nodes, "body", [], [result]))
-    b.add(
-        "If", [condition.name], (F32, x.shape), then_branch=bodies[0], else_branch=bodies[1]
-    )
+    b.add("If", [condition.name], (F32, x.shape), then_branch=bodies[0], else_branch=bodies[1])
 
 
 NODES: dict[Callable[[Builder], None], float] = {
@@ -789,11 +787,7 @@ def make_random_graph(seed: int, most_nodes: int = 24) -> RandomGraph:
         )
         for v in inputs
     ]
-    model = model_proto(
-        b.nodes, infos, [declared(v) for v in outputs], initializers=b.initializers
-    )
+    model = model_proto(b.nodes, infos, [declared(v) for v in outputs], initializers=b.initializers)
     counts = [first, 7, 1, first] if is_open else [first, first]
-    runs = [
-        {v.name: b.array(v.dtype, (count, *v.shape[1:])) for v in inputs} for count in counts
-    ]
+    runs = [{v.name: b.array(v.dtype, (count, *v.shape[1:])) for v in inputs} for count in counts]
     return RandomGraph(model, runs)
