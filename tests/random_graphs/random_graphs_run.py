@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs random graphs (random_graphs.py) on engines and compares with ONNX Runtime.
+"""Runs random graphs (openxrt.conformance.random_graphs) on engines and compares with ONNX Runtime.
 
 ./dev fuzz graphs --engines native,openvino --seed 100000 --count 5000
 ./dev fuzz graphs --engines xla --only 169 --save graph.onnx
@@ -19,25 +19,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime
 import openxrt
-from random_graphs import RandomGraph, make_random_graph
+from openxrt.conformance.judge import part_wrong
+from openxrt.conformance.random_graphs import RandomGraph, make_random_graph, nearby
 from small_models import usable
 
 ENGINES = ("native", "openvino", "xla", "onnxruntime", "tvm")
 BATCH = 100  # graphs of one process
 SECONDS = 600  # for such a batch
-# Of the largest number of a result.
-TOLERANCE, TOLERANCE_OF_HALF = 1e-4, 1e-2
-# Results beyond lose their digits on the way.
-MOST = 1e4
-# Where a rounding decides which of two numbers comes out. A graph with one of them is wrong where
-# every run is.
-STEPS = {"Floor", "Sign", "ThresholdedRelu", "QuantizeLinear", "Equal"}
-STEPS |= {"Less", "LessOrEqual", "Greater", "GreaterOrEqual"}
 Outcome = tuple[
     str, str
 ]  # "right", "wrong", "error", "unjudged" or "crash", and what is to be said
@@ -49,50 +42,13 @@ def reference(graph: RandomGraph) -> list[tuple[list[np.ndarray], list[np.ndarra
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(graph.model.SerializeToString(), options)
-    numbers = np.random.default_rng(0)
-
-    def nearby(x: np.ndarray) -> np.ndarray:
-        if x.dtype.kind != "f":
-            return x
-        return (x * (1 + 1e-5 * numbers.standard_normal(x.shape))).astype(x.dtype)
-
-    return [
-        (session.run(None, feeds), session.run(None, {n: nearby(x) for n, x in feeds.items()}))
-        for feeds in graph.runs
-    ]
-
-
-def wrong_part(
-    found: np.ndarray, wanted: np.ndarray, near: np.ndarray, tolerance: float
-) -> float | str:
-    """The part of the elements that are wrong, or why none is comparable."""
-    if (found.dtype, found.shape) != (wanted.dtype, wanted.shape):
-        return f"{found.dtype}{found.shape} for {wanted.dtype}{wanted.shape}"
-    if wanted.size == 0:
-        return 0.0
-    if wanted.dtype.kind != "f":
-        return float(((found != wanted) & (wanted == near)).mean())
-    f, w, n = (array.astype(np.float64) for array in (found, wanted, near))
-    if not np.isfinite([w, n]).all() or np.abs(w).max() > MOST:
-        return 0.0
-    moved = np.abs(w - n)
-    # Of results near zero, what is left of larger numbers is no digit.
-    bound = tolerance * max(np.abs(w).max(), 0.5) + 50 * moved + 20 * moved.max()
-    return float((~(np.abs(f - w) <= bound)).mean())
+    session = onnxruntime.InferenceSession(graph.model, options)
+    return [(session.run(None, feeds), session.run(None, nearby(feeds))) for feeds in graph.runs]
 
 
 def check(number: int, engine: str) -> Outcome:
     """How the graph of this number ends on the engine, with "native" for what it does not take."""
     graph = make_random_graph(number)
-    ops = {node.op_type for node in graph.model.graph.node}
-    is_half = any(i.type.tensor_type.elem_type == 10 for i in graph.model.graph.input) or any(
-        attribute.i == 10
-        for node in graph.model.graph.node
-        if node.op_type == "Cast"
-        for attribute in node.attribute
-    )
-    tolerance = TOLERANCE_OF_HALF if is_half else TOLERANCE
     try:
         wanted = reference(graph)
     except Exception as error:  # ONNX Runtime's are of classes without a base
@@ -100,7 +56,7 @@ def check(number: int, engine: str) -> Outcome:
     parts: list[float | str] = []
     try:
         program = openxrt.load(
-            graph.model.SerializeToString(),
+            graph.model,
             engine=list(dict.fromkeys((engine, "native"))),
             cache_dir="",
             num_threads=1,
@@ -109,14 +65,14 @@ def check(number: int, engine: str) -> Outcome:
         for feeds, (results, near) in zip(graph.runs, wanted, strict=True):
             found = program.run(feeds).values()
             each = [
-                wrong_part(*arrays, tolerance) for arrays in zip(found, results, near, strict=True)
+                part_wrong(*arrays, graph.tolerance)
+                for arrays in zip(found, results, near, strict=True)
             ]
             parts.append(next((p for p in each if isinstance(p, str)), None) or max(each))
     except openxrt.Error as error:
         return "error", f"{type(error).__name__}: {error}"
-    is_wrong = [isinstance(part, str) or part > 0 for part in parts]
-    if all(is_wrong) or (any(is_wrong) and not ops & STEPS):
-        return "wrong", f"{parts} of {', '.join(sorted(ops))}"
+    if graph.is_wrong([part != 0 for part in parts]):
+        return "wrong", f"{parts} of {', '.join(graph.ops)}"
     return "right", ""
 
 
@@ -127,14 +83,16 @@ def check_apart(engine: str, first: int, count: int) -> Iterator[tuple[int, Outc
         process = subprocess.Popen(
             [sys.executable, __file__, "--batch", engine, str(first), str(end - first)],
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             text=True,
         )
         try:
-            answers, _ = process.communicate(timeout=SECONDS)
+            answers, errors = process.communicate(timeout=SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-            answers, _ = process.communicate()
+            answers, errors = process.communicate()
+        if process.returncode == 1:  # an exception of Python's: what went wrong is here
+            raise RuntimeError(errors[-2000:])
         for line in answers.splitlines():
             outcome, text = json.loads(line)
             yield first, (outcome, text)
@@ -165,7 +123,7 @@ def main(arguments: list[str]) -> int:
     engines = options.engines.split(",")
     if options.only is not None:
         if options.save:
-            onnx.save(make_random_graph(options.only).model, options.save)
+            Path(options.save).write_bytes(make_random_graph(options.only).model)
         for engine in engines:
             print(engine, *check(options.only, engine))
         return 0

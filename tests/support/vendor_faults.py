@@ -635,6 +635,18 @@ ONNXRUNTIME = [
         },
     ),
     fault(
+        "An output is rounded where what is transposed of it is quantised",
+        [
+            helper.make_node("Relu", ["x"], ["y"]),
+            helper.make_node("Transpose", ["y"], ["turned"], perm=[1, 0]),
+            helper.make_node("QuantizeLinear", ["turned", "s", "n"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "n"], ["z"]),
+        ],
+        {"x": f32([0.1, 0.4], [1.1, 1.4])},
+        [f32([0.1, 0.4], [1.1, 1.4]), f32([0, 1], [0.5, 1.5])],
+        constants={"s": np.float32(0.5), "n": np.uint8(0)},
+    ),
+    fault(
         "MatMul and Add over no elements make no session",
         [
             helper.make_node("MatMul", ["x", "w"], ["m"]),

@@ -27,6 +27,36 @@ def mismatch(expected: list[Any], outputs: list[Any], rtol: float, atol: float) 
     return None
 
 
+# Numbers beyond lose their digits in what is computed with them.
+LARGEST_COMPARED = 1e4
+
+
+def part_wrong(
+    got: np.ndarray, want: np.ndarray, near: np.ndarray, tolerance: float
+) -> float | str:
+    """The part of the elements that differ by more than rounding, or why none is comparable.
+
+    Args:
+        got: what is judged.
+        want: what is right.
+        near: what is right for inputs nearby: where it differs, rounding may, too.
+        tolerance: of the largest element.
+    """
+    if (got.dtype, got.shape) != (want.dtype, want.shape):
+        return f"{_kind(got)}, expected {_kind(want)}"
+    if want.size == 0:
+        return 0.0
+    if want.dtype.kind != "f":
+        return float(((got != want) & (want == near)).mean())
+    g, w, n = (array.astype(np.float64) for array in (got, want, near))
+    if not np.isfinite([w, n]).all() or np.abs(w).max() > LARGEST_COMPARED:
+        return 0.0
+    moved = np.abs(w - n)
+    # What is left of larger numbers in a result near zero is no digit.
+    bound = tolerance * max(np.abs(w).max(), 0.5) + 50 * moved + 20 * moved.max()
+    return float((~(np.abs(g - w) <= bound)).mean())
+
+
 def _differs(want: Any, got: Any, rtol: float, atol: float) -> str | None:
     if want is None or got is None:
         return None if want is got else f"{_kind(got)}, expected {_kind(want)}"

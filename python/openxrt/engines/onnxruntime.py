@@ -79,6 +79,12 @@ OPTIONS = (
 # It joins an addition to the normalisation that follows where shapes are static; its kernel makes
 # MiniLM take 10 % more processor time than the two ops by themselves (ONNX Runtime 1.31.1).
 SLOW_OPTIMIZERS = "SkipLayerNormFusion"
+# They round an output of the function where what is transposed of it is quantised.
+TRANSPOSE_OPTIMIZERS = {
+    "QDQPropagationTransformer",
+    "TransposeOptimizer",
+    "TransposeOptimizer_CPUExecutionProvider",
+}
 # What ONNX Runtime raises: classes of its own that have no base but Exception.
 FAILURES = (
     library.EPFail,
@@ -215,9 +221,13 @@ def wrong_optimizers(function: FunctionView) -> list[str]:
     def reads(node: NodeView, op: str) -> bool:
         return any(makers.get(name) == op for name in node.inputs)
 
+    outputs = {port.name for port in function.outputs}
+    quantizes = "QuantizeLinear" in makers.values()
     found = set()
     for node in function.nodes:
-        if node.op.endswith("Pool") and reads(node, "Pad"):
+        if node.op == "Transpose" and quantizes and node.inputs[0] in outputs:
+            found |= TRANSPOSE_OPTIMIZERS
+        elif node.op.endswith("Pool") and reads(node, "Pad"):
             found.add("Pad_Fusion")  # gives a pool more padding than its kernel takes
         elif node.op == "QuantizeLinear" and reads(node, "DequantizeLinear"):
             found.add("DoubleQDQPairsRemover")  # leaves the first of two roundings

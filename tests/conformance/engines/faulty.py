@@ -267,6 +267,25 @@ class SharesValues(Executable):
         self.write([np.array(values[name], order="C") for name in self.outputs], outputs)
 
 
+@fault("networks")
+class MovesFactors(Executable):
+    """A factor is moved behind the sum that reads the product."""
+
+    def run(self, inputs: list[Any], outputs: list[Any]) -> None:
+        values = self.constants | dict(zip(self.inputs, inputs, strict=True))
+        factors: dict[str, list[str]] = {}
+        for op, attributes, reads, (result,) in self.steps:
+            if op == "Add" and reads[0] in factors:
+                x, factor = factors[reads[0]]
+                sums = self.compute("Add", attributes, [values[x], values[reads[1]]])
+                values[result] = self.compute("Mul", {}, [sums, values[factor]])
+                continue
+            if op == "Mul":
+                factors[result] = reads
+            values[result] = self.compute(op, attributes, [values[name] for name in reads])
+        self.write([np.array(values[name], order="C") for name in self.outputs], outputs)
+
+
 @fault("training")
 class WrongInTraining(Engine):
     """Mul is compiled as an addition for training steps."""

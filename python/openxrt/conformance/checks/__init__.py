@@ -6,7 +6,16 @@ from .registry import CHECKS, Case, Check, Run
 
 ORDER = (
     *("engine", "support", "ops", "dtypes", "sizes", "constants", "dynamic_shapes", "graphs"),
-    *("outputs", "inputs", "wrong_inputs", "precisions", "training", "aliases", "determinism"),
+    *(
+        "networks",
+        "outputs",
+        "inputs",
+        "wrong_inputs",
+        "precisions",
+        "training",
+        "aliases",
+        "determinism",
+    ),
     *("threads", "cache", "leaks", "slow"),
 )
 if set(ORDER) != set(CHECKS):

@@ -21,7 +21,9 @@ from onnx import NodeProto, helper, numpy_helper
 
 import openxrt
 
+from ..judge import part_wrong
 from ..models import Sample, make_model, value_info
+from ..random_graphs import make_random_graph, nearby
 from ..samples import ROWS, uniform
 from ..subject import NATIVE, Failed, Skipped
 from .registry import Case, Run, check, per_row, rows_of
@@ -71,6 +73,35 @@ def graphs(run: Run) -> None:
     run.subject.require_nodes(program)
     results = run.subject.run(program, feeds)
     run.expect(run.subject.expected(model, feeds), results)
+
+
+NETWORKS = 40
+
+
+def _network_cases(ops: Sequence[str]) -> Iterator[Case]:
+    for i in range(NETWORKS):
+        yield Case("networks", f"networks/{i}", "graph", {"number": i})
+
+
+@check("networks", "random graphs of layers, views and Q/DQ, in part on native", _network_cases)
+def networks(run: Run) -> None:
+    """What optimisers make of nodes that stand side by side, over several sizes."""
+    graph = make_random_graph(NETWORKS * run.seed + run.values["number"])
+    run.types = " ".join(graph.ops)
+    program = run.subject.load(graph.model, strict=False)
+    if not run.subject.nodes(program):
+        raise Skipped("refused: it leaves all nodes to others")
+    parts = []
+    for feeds in graph.runs:
+        want = run.subject.expected(graph.model, feeds)
+        near = run.subject.expected(graph.model, nearby(feeds))
+        got = run.subject.run(program, feeds)
+        each = [
+            part_wrong(*arrays, graph.tolerance) for arrays in zip(got, want, near, strict=True)
+        ]
+        parts.append(next((p for p in each if isinstance(p, str)), None) or max(each))
+    if graph.is_wrong([part != 0 for part in parts]):
+        raise Failed(f"the part of elements that are wrong, by runs: {parts}")
 
 
 # --- state in place -------------------------------------------------------------------------------
