@@ -415,6 +415,17 @@ OPENVINO = [
         constants={"f": f32(1, 2, 3), "w": f32(1, 1, 1).reshape(1, 1, 3)},
     ),
     fault(
+        "Conv, MaxPool and a function that falls are computed in another order",
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"]),
+            helper.make_node("MaxPool", ["c"], ["m"], kernel_shape=[1, 2]),
+            helper.make_node("Abs", ["m"], ["y"]),
+        ],
+        {"x": f32(-3, 1, -5).reshape(1, 1, 1, 3)},
+        [f32(1, 1).reshape(1, 1, 1, 2)],
+        constants={"w": f32(1).reshape(1, 1, 1, 1)},
+    ),
+    fault(
         "MatMul by a matrix of one element behind MatMul does not compile",
         [
             helper.make_node("MatMul", ["x", "w"], ["m"]),

@@ -11,10 +11,10 @@
 #include <openvino/op/util/framework_node.hpp>
 #include <optional>
 
+#include "engines/openvino/barriers.h"
 #include "engines/openvino/decoder.h"
 #include "engines/openvino/extensions.h"
 #include "engines/openvino/lowerings.h"
-#include "engines/openvino/scales.h"
 #include "engines/openvino/types.h"
 #include "xrt/error.h"
 
@@ -117,7 +117,7 @@ ov::ParameterVector ordered_parameters(const ov::Model& model, const Graph& grap
 }  // namespace
 
 std::shared_ptr<ov::Model> convert(const Graph& given) {
-  const std::optional<Graph> changed = with_kept_scales(given);
+  const std::optional<Graph> changed = with_barriers(given);
   const Graph& graph = changed ? *changed : given;
   auto decoder = std::make_shared<GraphDecoder>(graph, kSharedConstantBytes);
   const std::shared_ptr<ov::Model> converted = frontend().convert(load(decoder));

@@ -9,7 +9,7 @@
 #include <openvino/op/bitwise_right_shift.hpp>
 #include <openvino/opsets/opset13.hpp>
 
-#include "engines/openvino/scales.h"
+#include "engines/openvino/barriers.h"
 #include "ir/attributes.h"
 #include "ir/pattern.h"
 
@@ -51,7 +51,7 @@ bool is_constant(const Value& value) {
   return std::dynamic_pointer_cast<ops::Constant>(value.get_node_shared_ptr()) != nullptr;
 }
 
-// An op that no pass of the plugin moves a scale or a factor across, or into the op before. Of two
+// An op that no pass of the plugin moves another across, or into the op before. Of two
 // operands the plugin's maximum is the second where it is not a number. (It moves scales across a
 // minimum.)
 Value kept(const Value& x) {
@@ -108,7 +108,7 @@ ov::OutputVector global_max_pool(const Context& node) {
   return {extreme<ops::ReduceMax>(x, axes_from(2, x), /*keep_dims=*/true)};
 }
 
-ov::OutputVector keep_scale(const Context& node) { return {kept(node.get_input(0))}; }
+ov::OutputVector barrier(const Context& node) { return {kept(node.get_input(0))}; }
 
 // The plugin repeats a tensor of one channel, or of one place per channel, in the wrong order where
 // its neighbours lay it out by channels. With one axis more it has no such layout.
@@ -615,7 +615,7 @@ const std::vector<std::shared_ptr<ov::Extension>>& lowering_extensions() {
           row.op, kLoweringDomain, row.lower));
     }
     made.push_back(std::make_shared<ov::frontend::onnx::ConversionExtension>(
-        kKeepScale, kLoweringDomain, keep_scale));
+        kBarrier, kLoweringDomain, barrier));
     return made;
   }();
   return extensions;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engines/openvino/scales.h"
+#include "engines/openvino/barriers.h"
 
 #include <algorithm>
 #include <map>
@@ -123,30 +123,59 @@ bool must_keep_scale(const Graph& graph, const Node& node) {
   return false;
 }
 
+// Functions that do not fall may change places with a maximum.
+bool may_fall(const Node& node) {
+  constexpr std::string_view kRising[] = {"Clip", "Relu"};
+  return is_elementwise(node) && !is_among(node, kRising);
+}
+
+// Whether the node is such a function, or moves elements to one: the plugin moves that up.
+bool leads_to_falling(const Graph& graph, const Node& node, int steps = kMostSteps) {
+  if (may_fall(node)) return true;
+  if (steps == 0 || !passes_scales(node)) return false;
+  return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) {
+    if (!v.valid()) return false;
+    const std::vector<Use>& uses = graph.uses(v);
+    return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
+      return leads_to_falling(graph, graph.node(use.node), steps / 2);
+    });
+  });
+}
+
+bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool has_scales) {
+  const ValueId operand = node.inputs[at];
+  if (!operand.valid() || graph.constant(operand) != nullptr ||
+      !is_floating(graph.type(operand).dtype)) {
+    return false;
+  }
+  if (producer(graph, operand, "MaxPool") != nullptr && leads_to_falling(graph, node)) return true;
+  if (at > 0) return false;
+  return (is_op(node, "Conv") && is_scaled_by_place(graph, operand)) ||
+         (has_scales && must_keep_scale(graph, node));
+}
+
 }  // namespace
 
-std::optional<Graph> with_kept_scales(const Graph& graph) {
+std::optional<Graph> with_barriers(const Graph& graph) {
   const std::vector<NodeId> nodes = graph.nodes();
   const bool has_scales = std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
     return is_op(graph.node(id), "DequantizeLinear");
   });
   std::optional<Graph> result;
-  std::map<ValueId, ValueId> kept;
+  std::map<ValueId, ValueId> behind;
   for (const NodeId id : nodes) {
     const Node& node = graph.node(id);
-    const ValueId x = node.input(0);
-    const bool is_kept = (is_op(node, "Conv") && is_scaled_by_place(graph, x)) ||
-                         (has_scales && must_keep_scale(graph, node));
-    if (!is_kept || !x.valid() || graph.constant(x) != nullptr || !is_floating(graph.type(x).dtype))
-      continue;
-    if (!result) result = graph;
-    ValueId& copy = kept[x];
-    if (!copy.valid()) {
-      const NodeId made = result->add_node(kLoweringDomain, kKeepScale, {x}, {""});
-      copy = result->node(made).outputs[0];
-      result->set_type(copy, graph.type(x));
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!needs_barrier(graph, node, i, has_scales)) continue;
+      if (!result) result = graph;
+      ValueId& value = behind[node.inputs[i]];
+      if (!value.valid()) {
+        const NodeId barrier = result->add_node(kLoweringDomain, kBarrier, {node.inputs[i]}, {""});
+        value = result->node(barrier).outputs[0];
+        result->set_type(value, graph.type(node.inputs[i]));
+      }
+      result->set_input(id, i, value);
     }
-    result->set_input(id, 0, copy);
   }
   return result;
 }
