@@ -41,6 +41,7 @@ std::optional<std::string> empties_refusal(const Graph& graph, const Node& node)
   }
   if (is_standard && (node.op == "Concat" || node.op == "Shape" || node.op == "Size")) return {};
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (is_standard && node.op == "CastLike" && i == 1) continue;  // gives its type alone
     if (!is_empty(graph, node.inputs[i]) || is_list(graph, node, i)) continue;
     return told(node.inputs[i]);
   }

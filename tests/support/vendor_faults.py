@@ -333,6 +333,13 @@ OPENVINO = [
         f32(3.5, 11.5, 19.5).reshape(3, 1, 1),
     ),
     behind_bytes(
+        "A sum over three axes of what is dequantised is 0 but for the first",
+        [helper.make_node("ReduceSum", ["d", "axes"], ["y"], keepdims=0)],
+        np.arange(24, dtype=np.float32).reshape(4, 2, 3),
+        f32(15, 51, 87, 123),
+        constants={"axes": np.array([1, 2])},
+    ),
+    behind_bytes(
         "AveragePool takes the padding of what is dequantised for the least byte",
         [helper.make_node("AveragePool", ["d"], ["y"], **PADDED)],
         f32([2, 4]).reshape(1, 1, 1, 2),
@@ -424,6 +431,42 @@ OPENVINO = [
         {"x": f32(-3, 1, -5).reshape(1, 1, 1, 3)},
         [f32(1, 1).reshape(1, 1, 1, 2)],
         constants={"w": f32(1).reshape(1, 1, 1, 1)},
+    ),
+    fault(
+        "A summand for places behind one for channels is lost in a graph that quantises",
+        [
+            helper.make_node("InstanceNormalization", ["x", "g", "b"], ["n"]),
+            helper.make_node("Add", ["n", "c"], ["y"]),
+            helper.make_node("QuantizeLinear", ["n", "s", "o"], ["z"]),
+        ],
+        {"x": f32([0, 2], [2, 0]).reshape(1, 2, 1, 2)},
+        [
+            f32([10, 22], [14, 20]).reshape(1, 2, 1, 2),
+            np.array([0, 4, 8, 0], np.uint8).reshape(1, 2, 1, 2),
+        ],
+        constants={
+            "g": f32(1, 2),
+            "b": f32(1, 2),
+            "c": f32(10, 20).reshape(1, 1, 1, 2),
+            "s": np.float32(0.5),
+            "o": np.uint8(0),
+        },
+    ),
+    fault(
+        "Attention and Mish do not compile",
+        [
+            helper.make_node("MatMul", ["x", "k"], ["a"]),
+            helper.make_node("Softmax", ["a"], ["w"], axis=-1),
+            helper.make_node("MatMul", ["w", "v"], ["m"]),
+            helper.make_node("Mish", ["m"], ["y"]),
+        ],
+        {
+            "x": np.zeros((1, 2, 3, 3), np.float32),
+            "k": np.zeros((1, 2, 3, 3), np.float32),
+            "v": np.zeros((1, 2, 3, 3), np.float32),
+        },
+        [np.zeros((1, 2, 3, 3), np.float32)],
+        opset=22,
     ),
     fault(
         "MatMul by a matrix of one element behind MatMul does not compile",

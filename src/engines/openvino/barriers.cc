@@ -46,19 +46,37 @@ bool is_dequantized(const Graph& graph, ValueId value) {
   return comes_from(graph, value, [](const Node& n) { return is_op(n, "DequantizeLinear"); });
 }
 
-// By factors for places along an axis that is not the channels'.
-bool is_scaled_by_place(const Graph& graph, ValueId value) {
-  const Node* node = producer(graph, value);
-  if (node == nullptr || (!is_op(*node, "Mul") && !is_op(*node, "Div"))) return false;
-  const Type& type = graph.type(value);
-  return std::any_of(node->inputs.begin(), node->inputs.end(), [&](ValueId v) {
-    const Tensor* constant = graph.constant(v);
-    if (constant == nullptr || !type.shape) return false;
+// Whether an operand is a constant for places along an axis that is not the channels'.
+bool has_constant_by_place(const Graph& graph, const Node& node) {
+  const Type& type = graph.type(node.outputs[0]);
+  if (!type.shape || type.rank() < 3) return false;
+  return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
+    const Tensor* constant = v.valid() ? graph.constant(v) : nullptr;
+    if (constant == nullptr) return false;
     const Dims& dims = constant->dims();
-    const std::size_t places = std::min(dims.size(), type.rank() < 2 ? 0 : type.rank() - 2);
+    const std::size_t places = std::min(dims.size(), type.rank() - 2);
     return std::any_of(dims.end() - static_cast<std::ptrdiff_t>(places), dims.end(),
                        [](std::int64_t dim) { return dim != 1; });
   });
+}
+
+bool is_scaled_by_place(const Graph& graph, ValueId value) {
+  const Node* node = producer(graph, value);
+  constexpr std::string_view kScaling[] = {"Div", "Mul"};
+  return node != nullptr && is_among(*node, kScaling) && has_constant_by_place(graph, *node);
+}
+
+// By constants, or by what a normalisation has for them.
+bool is_scaled_or_shifted(const Graph& graph, ValueId value) {
+  const Node* node = producer(graph, value);
+  constexpr std::string_view kNormalizations[] = {"BatchNormalization", "GroupNormalization",
+                                                  "InstanceNormalization", "LayerNormalization"};
+  constexpr std::string_view kScaling[] = {"Add", "Div", "Mul", "Sub"};
+  if (node == nullptr) return false;
+  if (is_among(*node, kNormalizations)) return true;
+  return is_among(*node, kScaling) &&
+         std::any_of(node->inputs.begin(), node->inputs.end(),
+                     [&](ValueId v) { return graph.constant(v) != nullptr; });
 }
 
 bool is_zero(const Graph& graph, ValueId value) {
@@ -111,10 +129,15 @@ bool must_keep_scale(const Graph& graph, const Node& node) {
     return is_scaled_by_place(graph, x) ||
            (is_dequantized(graph, x) && averages_to_floats(graph, node));
   }
-  if (is_op(node, "ReduceMean")) return is_dequantized(graph, x);
+  if (is_op(node, "ReduceMean") || is_op(node, "ReduceSum")) return is_dequantized(graph, x);
   // The bounds are rounded to bytes.
   if (is_op(node, "Clip")) return is_dequantized(graph, x);
   if (is_op(node, "Pad")) return !pads_rightly(graph, node);
+  // Two summands become one, of the channels.
+  constexpr std::string_view kSums[] = {"Add", "Sub"};
+  if (is_among(node, kSums)) {
+    return has_constant_by_place(graph, node) && is_scaled_or_shifted(graph, x);
+  }
   // Its axis goes, that of the scales stays.
   if (is_op(node, "Gather")) {
     const Type& indices = graph.type(node.input(1));
@@ -142,6 +165,14 @@ bool leads_to_falling(const Graph& graph, const Node& node, int steps = kMostSte
   });
 }
 
+// A difference or a quotient of a product that others read, too, of which the plugin makes one
+// kernel: it crashes.
+bool ends_shared_product(const Graph& graph, const Node& node, ValueId operand) {
+  constexpr std::string_view kOrdered[] = {"Div", "Sub"};
+  return is_among(node, kOrdered) && producer(graph, operand, "MatMul") != nullptr &&
+         (graph.uses(operand).size() > 1 || graph.is_output(operand));
+}
+
 bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool has_scales) {
   const ValueId operand = node.inputs[at];
   if (!operand.valid() || graph.constant(operand) != nullptr ||
@@ -150,6 +181,7 @@ bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool ha
   }
   if (producer(graph, operand, "MaxPool") != nullptr && leads_to_falling(graph, node)) return true;
   if (at > 0) return false;
+  if (ends_shared_product(graph, node, operand)) return true;
   return (is_op(node, "Conv") && is_scaled_by_place(graph, operand)) ||
          (has_scales && must_keep_scale(graph, node));
 }
@@ -159,7 +191,8 @@ bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool ha
 std::optional<Graph> with_barriers(const Graph& graph) {
   const std::vector<NodeId> nodes = graph.nodes();
   const bool has_scales = std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
-    return is_op(graph.node(id), "DequantizeLinear");
+    constexpr std::string_view kQuantizations[] = {"DequantizeLinear", "QuantizeLinear"};
+    return is_among(graph.node(id), kQuantizations);
   });
   std::optional<Graph> result;
   std::map<ValueId, ValueId> behind;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the CPU plugin must not move ops across each other.
 //
-// In a graph with DequantizeLinear it moves scales and zero points, and other factors and summands
+// In a graph that quantises it moves scales and zero points, and other factors and summands
 // that are constants, behind the ops that follow, so that those compute with bytes. For some ops
 // what comes of it is another result: a pad is not divided by the scale, a mean is rounded to a
 // byte, the epsilon of a normalisation is multiplied by the scale. In any graph it makes a factor
 // before a convolution a part of the weights, also where it belongs to places, and it computes the
-// function behind a maximum before it, also where that does not rise all the way.
+// function behind a maximum before it, also where that does not rise all the way. Of an attention
+// whose result is the first operand of a difference or a quotient, and is read elsewhere, it makes
+// a kernel that crashes.
 #pragma once
 
 #include <optional>

@@ -12,6 +12,7 @@
 #include "engines/openvino/barriers.h"
 #include "ir/attributes.h"
 #include "ir/pattern.h"
+#include "ops/op_facts.h"
 
 namespace xrt::openvino {
 namespace {
@@ -106,6 +107,19 @@ ov::OutputVector reduce_extreme(const Context& node) {
 ov::OutputVector global_max_pool(const Context& node) {
   const Value x = node.get_input(0);
   return {extreme<ops::ReduceMax>(x, axes_from(2, x), /*keep_dims=*/true)};
+}
+
+// x tanh(ln(1 + e^x)) without the functions, of which the plugin would make its Mish.
+ov::OutputVector mish(const Context& node) {
+  const Value x = node.get_input(0);
+  const auto type = x.get_element_type();
+  const Value two = scalar(type, 2.0F);
+  // Beyond, the quotient is 1.
+  const Value e = std::make_shared<ops::Exp>(std::make_shared<ops::Minimum>(x, scalar(type, 5.0F)));
+  const Value n = std::make_shared<ops::Multiply>(e, std::make_shared<ops::Add>(e, two));
+  const Value part = std::make_shared<ops::Divide>(n, std::make_shared<ops::Add>(n, two));
+  const Value small = std::make_shared<ops::Less>(x, scalar(type, 5.0F));
+  return {std::make_shared<ops::Select>(small, std::make_shared<ops::Multiply>(x, part), x)};
 }
 
 ov::OutputVector barrier(const Context& node) { return {kept(node.get_input(0))}; }
@@ -512,6 +526,21 @@ bool is_alike_by_channels(const Graph& graph, ValueId value) {
   return may_be_one(dims[1]) || std::all_of(dims.begin() + 2, dims.end(), may_be_one);
 }
 
+// Whether a product, or what is computed of its elements, comes in.
+bool follows_product(const Graph& graph, const Node& node, int steps) {
+  return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
+    const Node* made = producer(graph, v);
+    if (made == nullptr) return false;
+    return is_op(*made, "MatMul") ||
+           (steps > 0 && is_elementwise(*made) && follows_product(graph, *made, steps - 1));
+  });
+}
+
+bool is_mish_of_its_own(const Graph& graph, const Node& node) {
+  constexpr int kMostSteps = 8;
+  return is_float_data(graph, node) && follows_product(graph, node, kMostSteps);
+}
+
 bool is_expansion_of_its_own(const Graph& graph, const Node& node) {
   const auto lengths = graph.type(node.input(1)).static_dims();
   return lengths && is_alike_by_channels(graph, node.input(0));
@@ -583,6 +612,7 @@ constexpr Lowering kLowerings[] = {
     {"Expand", is_expansion_of_its_own, expand},
     {"GatherND", is_known_at_run_time<1>, gather_nd},
     {"GlobalMaxPool", is_float_data, global_max_pool},
+    {"Mish", is_mish_of_its_own, mish},
     {"Mod", is_float_data, mod},
     {"Mul", is_product_of_its_own, product},
     {"NonMaxSuppression", always, non_max_suppression},

@@ -50,6 +50,31 @@ def test_splits_into_unequal_parts() -> None:
             np.testing.assert_array_equal(got, x[wanted * part : (wanted + 1) * part])
 
 
+@pytest.mark.parametrize("op", ["Sub", "Div"])
+@pytest.mark.parametrize("heads", [(4,), (2, 4)])
+def test_a_difference_of_attention_that_is_read_elsewhere(op: str, heads: tuple[int, ...]) -> None:
+    """One kernel was made of both, which crashed."""
+    numbers = np.random.default_rng(0)
+    feeds = {
+        name: numbers.uniform(0.5, 1, (*heads, *sizes)).astype(np.float32)
+        for name, sizes in {"q": (8, 3), "k": (3, 8), "v": (8, 3), "d": (8, 3)}.items()
+    }
+    model = make_model(
+        [
+            helper.make_node("MatMul", ["q", "k"], ["scores"]),
+            helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
+            helper.make_node("MatMul", ["weights", "v"], ["y"]),
+            helper.make_node(op, ["y", "d"], ["z"]),
+        ],
+        [tensor(name, TensorProto.FLOAT, x.shape) for name, x in feeds.items()],
+        [tensor(name, TensorProto.FLOAT, None) for name in "yz"],
+    )
+    wanted = onnxruntime.InferenceSession(model).run(None, feeds)
+    program = openxrt.load(model, engine="openvino", strict=True)
+    for found, right in zip(program.run(feeds).values(), wanted, strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(("ratio", "engine"), [(0, "native"), (2, "openvino"), (2**40, "native")])
 def test_samples_of_regions(ratio: int, engine: str) -> None:
     """As many as a region is wide are negative where it ends before it begins."""
