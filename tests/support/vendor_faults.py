@@ -453,6 +453,25 @@ OPENVINO = [
         },
     ),
     fault(
+        "A Cast to the type that is there gives what is computed later",
+        [
+            helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT),
+            helper.make_node("Reshape", ["x", "sizes"], ["r"]),
+            helper.make_node("Abs", ["r"], ["a"]),
+            helper.make_node("Add", ["a", "one"], ["d"]),
+            helper.make_node("Mul", ["y", "f"], ["m"]),
+            helper.make_node("Div", ["m", "d"], ["q"]),
+            helper.make_node("Add", ["d", "q"], ["z"]),
+        ],
+        {"x": f32([1, 3]).reshape(1, 1, 1, 2)},
+        [f32([1, 3]).reshape(1, 1, 1, 2), f32([2.5, 5.5]).reshape(1, 1, 1, 1, 2)],
+        constants={
+            "sizes": np.array([1, 1, -1, 1, 2]),
+            "one": np.float32(1),
+            "f": f32(1, 2),
+        },
+    ),
+    fault(
         "Attention and Mish do not compile",
         [
             helper.make_node("MatMul", ["x", "k"], ["a"]),

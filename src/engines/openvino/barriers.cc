@@ -165,12 +165,23 @@ bool leads_to_falling(const Graph& graph, const Node& node, int steps = kMostSte
   });
 }
 
-// A difference or a quotient of a product that others read, too, of which the plugin makes one
-// kernel: it crashes.
-bool ends_shared_product(const Graph& graph, const Node& node, ValueId operand) {
-  constexpr std::string_view kOrdered[] = {"Div", "Sub"};
-  return is_among(node, kOrdered) && producer(graph, operand, "MatMul") != nullptr &&
-         (graph.uses(operand).size() > 1 || graph.is_output(operand));
+// Whether it is the result of an attention, or computed of its elements.
+bool comes_from_attention(const Graph& graph, ValueId value, int steps = kMostSteps) {
+  const Node* node = steps > 0 ? producer(graph, value) : nullptr;
+  if (node == nullptr) return false;
+  if (is_op(*node, "MatMul")) return producer(graph, node->input(0), "Softmax") != nullptr;
+  if (!is_elementwise(*node) && op_facts(*node).moves == Moves::kNo) return false;
+  return std::any_of(node->inputs.begin(), node->inputs.end(),
+                     [&](ValueId v) { return comes_from_attention(graph, v, steps / 2); });
+}
+
+// The plugin makes one kernel of an attention and what is computed of its result. It has none for
+// Mish, and crashes for a difference or a quotient of results that several read.
+bool must_not_join_attention(const Graph& graph, const Node& node, ValueId operand) {
+  constexpr std::string_view kApart[] = {"Div", "Mish", "Sub"};
+  if (!is_among(node, kApart)) return false;
+  if (node.input(1).valid() && graph.constant(node.input(1)) != nullptr) return false;
+  return comes_from_attention(graph, operand);
 }
 
 bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool has_scales) {
@@ -181,7 +192,7 @@ bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool ha
   }
   if (producer(graph, operand, "MaxPool") != nullptr && leads_to_falling(graph, node)) return true;
   if (at > 0) return false;
-  if (ends_shared_product(graph, node, operand)) return true;
+  if (must_not_join_attention(graph, node, operand)) return true;
   return (is_op(node, "Conv") && is_scaled_by_place(graph, operand)) ||
          (has_scales && must_keep_scale(graph, node));
 }

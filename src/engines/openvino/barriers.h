@@ -7,8 +7,8 @@
 // byte, the epsilon of a normalisation is multiplied by the scale. In any graph it makes a factor
 // before a convolution a part of the weights, also where it belongs to places, and it computes the
 // function behind a maximum before it, also where that does not rise all the way. Of an attention
-// whose result is the first operand of a difference or a quotient, and is read elsewhere, it makes
-// a kernel that crashes.
+// and what is computed of its result it makes one kernel, which some functions have not, and which
+// crashes for a difference or a quotient that several read.
 #pragma once
 
 #include <optional>

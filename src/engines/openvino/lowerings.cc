@@ -10,9 +10,9 @@
 #include <openvino/opsets/opset13.hpp>
 
 #include "engines/openvino/barriers.h"
+#include "engines/openvino/types.h"
 #include "ir/attributes.h"
 #include "ir/pattern.h"
-#include "ops/op_facts.h"
 
 namespace xrt::openvino {
 namespace {
@@ -52,12 +52,9 @@ bool is_constant(const Value& value) {
   return std::dynamic_pointer_cast<ops::Constant>(value.get_node_shared_ptr()) != nullptr;
 }
 
-// An op that no pass of the plugin moves another across, or into the op before. Of two
-// operands the plugin's maximum is the second where it is not a number. (It moves scales across a
-// minimum.)
+// The value as it is, by an op that no pass of the plugin moves another across or joins with one.
 Value kept(const Value& x) {
-  const Value lowest = scalar(ov::element::f32, -std::numeric_limits<float>::infinity());
-  return std::make_shared<ops::Maximum>(convert_to(lowest, x.get_element_type()), x);
+  return std::make_shared<ops::Select>(std::make_shared<ops::Equal>(x, x), x, x);
 }
 
 // --- lowerings ----------------------------------------------------------------------------------
@@ -107,19 +104,6 @@ ov::OutputVector reduce_extreme(const Context& node) {
 ov::OutputVector global_max_pool(const Context& node) {
   const Value x = node.get_input(0);
   return {extreme<ops::ReduceMax>(x, axes_from(2, x), /*keep_dims=*/true)};
-}
-
-// x tanh(ln(1 + e^x)) without the functions, of which the plugin would make its Mish.
-ov::OutputVector mish(const Context& node) {
-  const Value x = node.get_input(0);
-  const auto type = x.get_element_type();
-  const Value two = scalar(type, 2.0F);
-  // Beyond, the quotient is 1.
-  const Value e = std::make_shared<ops::Exp>(std::make_shared<ops::Minimum>(x, scalar(type, 5.0F)));
-  const Value n = std::make_shared<ops::Multiply>(e, std::make_shared<ops::Add>(e, two));
-  const Value part = std::make_shared<ops::Divide>(n, std::make_shared<ops::Add>(n, two));
-  const Value small = std::make_shared<ops::Less>(x, scalar(type, 5.0F));
-  return {std::make_shared<ops::Select>(small, std::make_shared<ops::Multiply>(x, part), x)};
 }
 
 ov::OutputVector barrier(const Context& node) { return {kept(node.get_input(0))}; }
@@ -362,10 +346,12 @@ Value saturated(const Value& x, const ov::element::Type& type) {
                     type);
 }
 
-// The plugin does not compile a conversion to bool of one of several results of a node.
+// The plugin does not compile a conversion to bool of one of several results of a node, and writes
+// over the result of one that changes nothing.
 ov::OutputVector cast(const Context& node) {
   const auto to = static_cast<DType>(node.get_attribute<std::int64_t>("to"));
   const Value x = node.get_input(0);
+  if (to_element_type(to) == x.get_element_type()) return {kept(x)};
   if (to == DType::kBool) {
     return {std::make_shared<ops::NotEqual>(x, scalar(x.get_element_type(), 0))};
   }
@@ -513,8 +499,8 @@ bool is_saturating_to_float8(const Graph& graph, const Node& node) {
 
 bool is_cast_of_its_own(const Graph& graph, const Node& node) {
   const DType from = input_dtype(graph, node, 0);
-  const bool to_bool = graph.type(node.outputs[0]).dtype == DType::kBool;
-  return (to_bool && from != DType::kBool) || is_saturating_to_float8(graph, node);
+  const DType to = graph.type(node.outputs[0]).dtype;
+  return to == from || to == DType::kBool || is_saturating_to_float8(graph, node);
 }
 
 // Layouts by channels are those of three to five axes.
@@ -524,21 +510,6 @@ bool is_alike_by_channels(const Graph& graph, ValueId value) {
   const auto may_be_one = [](const Dim& dim) { return !dim.is_known() || dim.value() == 1; };
   const std::vector<Dim>& dims = *type.shape;
   return may_be_one(dims[1]) || std::all_of(dims.begin() + 2, dims.end(), may_be_one);
-}
-
-// Whether a product, or what is computed of its elements, comes in.
-bool follows_product(const Graph& graph, const Node& node, int steps) {
-  return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
-    const Node* made = producer(graph, v);
-    if (made == nullptr) return false;
-    return is_op(*made, "MatMul") ||
-           (steps > 0 && is_elementwise(*made) && follows_product(graph, *made, steps - 1));
-  });
-}
-
-bool is_mish_of_its_own(const Graph& graph, const Node& node) {
-  constexpr int kMostSteps = 8;
-  return is_float_data(graph, node) && follows_product(graph, node, kMostSteps);
 }
 
 bool is_expansion_of_its_own(const Graph& graph, const Node& node) {
@@ -612,7 +583,6 @@ constexpr Lowering kLowerings[] = {
     {"Expand", is_expansion_of_its_own, expand},
     {"GatherND", is_known_at_run_time<1>, gather_nd},
     {"GlobalMaxPool", is_float_data, global_max_pool},
-    {"Mish", is_mish_of_its_own, mish},
     {"Mod", is_float_data, mod},
     {"Mul", is_product_of_its_own, product},
     {"NonMaxSuppression", always, non_max_suppression},
