@@ -85,6 +85,7 @@ def check_apart(engine: str, first: int, count: int) -> Iterator[tuple[int, Outc
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # as in a test
         )
         try:
             answers, errors = process.communicate(timeout=SECONDS)

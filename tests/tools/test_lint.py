@@ -19,7 +19,7 @@ def lint(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("int x;\n")
     (tmp_path / ".clang-tidy").touch()
-    build = tmp_path / "build" / "release"
+    build = tmp_path / "build" / "debug"
     build.mkdir(parents=True)
     entry = {"directory": str(build), "file": str(tmp_path / "src/a.cc"), "command": "c++ a.cc"}
     (build / "compile_commands.json").write_text(json.dumps([entry]))
@@ -66,7 +66,7 @@ def test_what_another_build_compiles_is_not_missed(lint: ModuleType) -> None:
 
 
 def test_clang_is_not_shown_precompiled_headers_of_gcc(lint: ModuleType) -> None:
-    build = lint.ROOT / "build" / "release"
+    build = lint.ROOT / "build" / "debug"
     command = "c++ -O2 -Winvalid-pch -include /b/x.dir/cmake_pch.hxx -fpch-preprocess -c a.cc"
     entry = {"directory": str(build), "file": str(lint.ROOT / "src/a.cc"), "command": command}
     (build / "compile_commands.json").write_text(json.dumps([entry]))

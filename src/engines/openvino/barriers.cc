@@ -14,32 +14,54 @@
 namespace xrt::openvino {
 namespace {
 
-// So many nodes are looked at on the way from a node to what is dequantised.
-constexpr int kMostSteps = 16;
+// So many nodes are looked at on the way to or from a node.
+constexpr std::size_t kMostNodes = 64;
 
 template <std::size_t N>
 bool is_among(const Node& node, const std::string_view (&ops)[N]) {
   return node.domain.empty() && std::find(std::begin(ops), std::end(ops), node.op) != std::end(ops);
 }
 
+bool is_normalization(const Node& node) {
+  constexpr std::string_view kOps[] = {"GroupNormalization", "InstanceNormalization",
+                                       "LayerNormalization", "MeanVarianceNormalization"};
+  return is_among(node, kOps);
+}
+
 // Ops across which the plugin moves scales, of their first operand or of any.
 bool passes_scales(const Node& node) {
-  constexpr std::string_view kPassing[] = {"Clip",      "Concat", "Identity", "LeakyRelu",
-                                           "MaxPool",   "PRelu",  "Pad",      "Relu",
-                                           "ReduceMax", "Resize", "Abs"};
+  constexpr std::string_view kPassing[] = {"Abs",       "Clip",    "Concat", "Identity",
+                                           "LeakyRelu", "MaxPool", "PRelu",  "Pad",
+                                           "ReduceMax", "Relu",    "Resize"};
   return op_facts(node).moves != Moves::kNo || is_among(node, kPassing);
+}
+
+// Whether `looks` finds what it looks for in a node, or in those that it adds on the way.
+template <typename Looks>
+bool search(const Node* first, const Looks& looks) {
+  std::vector<const Node*> nodes;
+  const auto add = [&](const Node* node) {
+    const bool is_new = node != nullptr && nodes.size() < kMostNodes &&
+                        std::find(nodes.begin(), nodes.end(), node) == nodes.end();
+    if (is_new) nodes.push_back(node);
+  };
+  add(first);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (looks(*nodes[i], add)) return true;
+  }
+  return false;
 }
 
 // Whether some node that `wanted` takes makes the value, or what passes_scales() made it of.
 template <typename Wanted>
-bool comes_from(const Graph& graph, ValueId value, const Wanted& wanted, int steps = kMostSteps) {
-  const Node* node = steps > 0 ? producer(graph, value) : nullptr;
-  if (node == nullptr) return false;
-  if (wanted(*node)) return true;
-  if (!passes_scales(*node)) return false;
-  if (node->op != "Concat") return comes_from(graph, node->input(0), wanted, steps - 1);
-  return std::any_of(node->inputs.begin(), node->inputs.end(),
-                     [&](ValueId v) { return comes_from(graph, v, wanted, steps / 2); });
+bool comes_from(const Graph& graph, ValueId value, const Wanted& wanted) {
+  return search(producer(graph, value), [&](const Node& node, const auto& add) {
+    if (wanted(node)) return true;
+    if (!passes_scales(node)) return false;
+    const std::size_t operands = is_op(node, "Concat") ? node.inputs.size() : 1;
+    for (std::size_t i = 0; i < operands; ++i) add(producer(graph, node.input(i)));
+    return false;
+  });
 }
 
 bool is_dequantized(const Graph& graph, ValueId value) {
@@ -69,11 +91,9 @@ bool is_scaled_by_place(const Graph& graph, ValueId value) {
 // By constants, or by what a normalisation has for them.
 bool is_scaled_or_shifted(const Graph& graph, ValueId value) {
   const Node* node = producer(graph, value);
-  constexpr std::string_view kNormalizations[] = {"BatchNormalization", "GroupNormalization",
-                                                  "InstanceNormalization", "LayerNormalization"};
   constexpr std::string_view kScaling[] = {"Add", "Div", "Mul", "Sub"};
   if (node == nullptr) return false;
-  if (is_among(*node, kNormalizations)) return true;
+  if (is_normalization(*node) || is_op(*node, "BatchNormalization")) return true;
   return is_among(*node, kScaling) &&
          std::any_of(node->inputs.begin(), node->inputs.end(),
                      [&](ValueId v) { return graph.constant(v) != nullptr; });
@@ -113,14 +133,11 @@ bool is_mean_of(const Graph& graph, ValueId value, ValueId of) {
   return mean != nullptr && mean->input(0) == of;
 }
 
-// Whether the first operand must come with its scale, in a graph that dequantises.
+// Whether the first operand must come with its scale, in a graph that quantises.
 bool must_keep_scale(const Graph& graph, const Node& node) {
-  constexpr std::string_view kNormalizations[] = {"GroupNormalization", "InstanceNormalization",
-                                                  "LayerNormalization",
-                                                  "MeanVarianceNormalization"};
   constexpr std::string_view kAverages[] = {"AveragePool", "GlobalAveragePool"};
   const ValueId x = node.input(0);
-  if (is_among(node, kNormalizations) ||
+  if (is_normalization(node) ||
       // The first step of one that is written out.
       (is_op(node, "Sub") && is_mean_of(graph, node.input(1), x))) {
     return true;
@@ -153,26 +170,26 @@ bool may_fall(const Node& node) {
 }
 
 // Whether the node is such a function, or moves elements to one: the plugin moves that up.
-bool leads_to_falling(const Graph& graph, const Node& node, int steps = kMostSteps) {
-  if (may_fall(node)) return true;
-  if (steps == 0 || !passes_scales(node)) return false;
-  return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) {
-    if (!v.valid()) return false;
-    const std::vector<Use>& uses = graph.uses(v);
-    return std::any_of(uses.begin(), uses.end(), [&](const Use& use) {
-      return leads_to_falling(graph, graph.node(use.node), steps / 2);
-    });
+bool leads_to_falling(const Graph& graph, const Node& first) {
+  return search(&first, [&](const Node& node, const auto& add) {
+    if (may_fall(node)) return true;
+    if (!passes_scales(node)) return false;
+    for (const ValueId v : node.outputs) {
+      if (!v.valid()) continue;
+      for (const Use& use : graph.uses(v)) add(&graph.node(use.node));
+    }
+    return false;
   });
 }
 
 // Whether it is the result of an attention, or computed of its elements.
-bool comes_from_attention(const Graph& graph, ValueId value, int steps = kMostSteps) {
-  const Node* node = steps > 0 ? producer(graph, value) : nullptr;
-  if (node == nullptr) return false;
-  if (is_op(*node, "MatMul")) return producer(graph, node->input(0), "Softmax") != nullptr;
-  if (!is_elementwise(*node) && op_facts(*node).moves == Moves::kNo) return false;
-  return std::any_of(node->inputs.begin(), node->inputs.end(),
-                     [&](ValueId v) { return comes_from_attention(graph, v, steps / 2); });
+bool comes_from_attention(const Graph& graph, ValueId value) {
+  return search(producer(graph, value), [&](const Node& node, const auto& add) {
+    if (is_op(node, "MatMul")) return producer(graph, node.input(0), "Softmax") != nullptr;
+    if (!is_elementwise(node) && op_facts(node).moves == Moves::kNo) return false;
+    for (const ValueId v : node.inputs) add(producer(graph, v));
+    return false;
+  });
 }
 
 // The plugin makes one kernel of an attention and what is computed of its result. It has none for
