@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import openxrt
-from openxrt.conformance.judge import part_wrong
+from openxrt.conformance.judge import most_wrong
 from openxrt.conformance.random_graphs import RandomGraph, make_random_graph, nearby
 from small_models import usable
 
@@ -64,11 +64,7 @@ def check(number: int, engine: str) -> Outcome:
         )
         for feeds, (results, near) in zip(graph.runs, wanted, strict=True):
             found = program.run(feeds).values()
-            each = [
-                part_wrong(*arrays, graph.tolerance)
-                for arrays in zip(found, results, near, strict=True)
-            ]
-            parts.append(next((p for p in each if isinstance(p, str)), None) or max(each))
+            parts.append(most_wrong(found, results, near, graph.tolerance))
     except openxrt.Error as error:
         return "error", f"{type(error).__name__}: {error}"
     if graph.is_wrong([part != 0 for part in parts]):

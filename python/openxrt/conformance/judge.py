@@ -57,6 +57,17 @@ def part_wrong(
     return float((~(np.abs(g - w) <= bound)).mean())
 
 
+def most_wrong(
+    got: Iterable[np.ndarray],
+    want: Iterable[np.ndarray],
+    near: Iterable[np.ndarray],
+    tolerance: float,
+) -> float | str:
+    """`part_wrong` of the output that is worst, of all outputs of a run."""
+    parts = [part_wrong(*arrays, tolerance) for arrays in zip(got, want, near, strict=True)]
+    return next((part for part in parts if isinstance(part, str)), None) or max(parts)
+
+
 def _differs(want: Any, got: Any, rtol: float, atol: float) -> str | None:
     if want is None or got is None:
         return None if want is got else f"{_kind(got)}, expected {_kind(want)}"

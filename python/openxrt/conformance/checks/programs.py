@@ -21,7 +21,7 @@ from onnx import NodeProto, helper, numpy_helper
 
 import openxrt
 
-from ..judge import part_wrong
+from ..judge import most_wrong
 from ..models import Sample, make_model, value_info
 from ..random_graphs import make_random_graph, nearby
 from ..samples import ROWS, uniform
@@ -96,10 +96,7 @@ def networks(run: Run) -> None:
         want = run.subject.expected(graph.model, feeds)
         near = run.subject.expected(graph.model, nearby(feeds))
         got = run.subject.run(program, feeds)
-        each = [
-            part_wrong(*arrays, graph.tolerance) for arrays in zip(got, want, near, strict=True)
-        ]
-        parts.append(next((p for p in each if isinstance(p, str)), None) or max(each))
+        parts.append(most_wrong(got, want, near, graph.tolerance))
     if graph.is_wrong([part != 0 for part in parts]):
         raise Failed(f"the part of elements that are wrong, by runs: {parts}")
 
