@@ -110,8 +110,9 @@ std::shared_ptr<const Body::Variant> Body::variant_for(std::span<const Data> inp
     variants_.splice(variants_.begin(), variants_, it);
     return variants_.front();
   }
+  const auto most = static_cast<std::size_t>(options_.max_specializations);
   std::shared_ptr<const Variant> made;
-  if (variants_.size() >= kMaxFixedShapes) {
+  if (variants_.size() >= std::min(kMaxFixedShapes, most)) {
     try {
       made = build(common_signature(inputs));
     } catch (const Error& error) {
@@ -122,9 +123,7 @@ std::shared_ptr<const Body::Variant> Body::variant_for(std::span<const Data> inp
   }
   if (made == nullptr) made = build(signature_of(inputs));
   variants_.push_front(made);
-  if (variants_.size() > static_cast<std::size_t>(options_.max_specializations)) {
-    variants_.pop_back();
-  }
+  if (variants_.size() > most) variants_.pop_back();
   return made;
 }
 

@@ -6,7 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include "onnx/proto.h"
 #include "ops/axes.h"
+#include "ops/deciding_operands.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -68,11 +70,28 @@ void check_lrn(const Graph& graph, const Node& node) {
   }
 }
 
+// Lists with one entry per axis, pads with two. Some rules (that of ConstantOfShape, in every
+// library that has one) make as many dimensions as the list is said to have entries.
+void check_lists_per_axis(const Graph& graph, const Node& node) {
+  if (node.op == "Split") return;  // one entry per part
+  for (const DecidingOperand& operand : deciding_operands(node)) {
+    const ValueId v = node.input(operand.operand);
+    if (!operand.shapes || !v.valid()) continue;
+    const Type& type = graph.type(v);
+    if (!type.has_rank() || type.rank() != 1 || !type.shape->front().is_known()) continue;
+    const std::int64_t entries = type.shape->front().value();
+    if (entries <= 2 * std::int64_t{kMaxRank}) continue;
+    invalid("operand " + std::to_string(operand.operand) + " has " + std::to_string(entries) +
+            " entries, but a tensor has at most " + std::to_string(kMaxRank) + " axes");
+  }
+}
+
 }  // namespace
 
 void guard_inference(const Graph& graph, const Node& node) {
   if (!node.domain.empty()) return;
   check_axes(graph, node);
+  check_lists_per_axis(graph, node);
   if (node.op == "GatherND") check_gather_nd(graph, node);
   if (node.op == "LRN") check_lrn(graph, node);
   if (node.op == "Einsum") check_einsum(node);

@@ -222,6 +222,17 @@ TEST(ControlFlow, ShapesThatChangeAreCompiledForOnlyAFewTimes) {
   EXPECT_GE(engine->compiled, 3);
 }
 
+TEST(ControlFlow, BodiesKeepToTheNumberOfSpecializations) {
+  const auto engine = picky("cf_grow_once", {"Relu"});
+  const auto program = Program::compile(
+      growing_graph(), {.engines = {"cf_grow_once", "native"}, .max_specializations = 1});
+  for (const std::int64_t n : {3, 200}) {
+    const std::vector<Data> out = program->run({{"n", Tensor::scalar(n)}, {"x", floats({1}, {1})}});
+    EXPECT_EQ(values_of(out[0]), std::vector<float>(static_cast<std::size_t>(n) + 1, 1.0F));
+  }
+  EXPECT_EQ(engine->compiled, 1);
+}
+
 TEST(ControlFlow, StrictWithStaticShapesCompilesForEach) {
   const auto engine = picky("cf_grow_strict", {"Relu", "Concat", "Identity"});
   const auto program = Program::compile(

@@ -229,3 +229,33 @@ def test_signs_of_unsigned_integers(engine: str, dtype: type) -> None:
     )
     found = load(model, engine)(np.array([0, 1, 100], dtype))
     np.testing.assert_array_equal(found, np.array([0, 1, 1], dtype))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_the_mean_of_no_integers_is_zero(engine: str, dtype: type) -> None:
+    """A compiler that divides by their number ends the process."""
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model = make_model(
+        [helper.make_node("ReduceMean", ["x", "axes"], ["y"], keepdims=0)],
+        [tensor("x", number, [2, 0])],
+        [tensor("y", number, [2])],
+        [numpy_helper.from_array(np.array([1]), "axes")],
+        opset=18,
+    )
+    np.testing.assert_array_equal(load(model, engine)(np.zeros((2, 0), dtype)), [0, 0])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("op", ["ConstantOfShape", "Expand", "Reshape", "Tile", "Unsqueeze"])
+def test_a_list_per_axis_is_no_longer_than_a_rank(engine: str, op: str) -> None:
+    """Some libraries make as many dimensions as the list is declared to have entries."""
+    names = ["n"] if op == "ConstantOfShape" else ["x", "n"]
+    model = make_model(
+        [helper.make_node(op, names, ["y"])],
+        [tensor("x", TensorProto.FLOAT, [1]), tensor("n", TensorProto.INT64, [2**31])],
+        [tensor("y", TensorProto.FLOAT, None)],
+        opset=18,
+    )
+    with pytest.raises(openxrt.InvalidModel, match="2147483648 entries, but a tensor has at most"):
+        load(model, engine)

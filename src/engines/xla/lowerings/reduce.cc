@@ -114,7 +114,10 @@ void lower_min(NodeContext& c) {
 }
 void lower_mean(NodeContext& c) {
   reduce(c, [](HloBuilder& b, const Hlo& x, const Dims& axes) {
-    return b.binary_scalar("divide", b.reduce(x, "add", axes), elements_over(x.dims, axes));
+    const Hlo sum = b.reduce(x, "add", axes);
+    const double elements = elements_over(x.dims, axes);
+    if (elements == 0 && is_integer(x.dtype)) return sum;  // a division by zero ends the process
+    return b.binary_scalar("divide", sum, elements);
   });
 }
 void lower_sum_square(NodeContext& c) {
