@@ -22,6 +22,12 @@ using Sizes = std::vector<std::int64_t>;
 // Sorted by op.
 constexpr auto kDecidingOperands = std::to_array<DecidingOperand>({
     {.op = "AffineGrid", .operand = 1, .decides = kSizes, .shapes = true},
+    // It has no such attribute: the axis is the last one.
+    {.op = "ArrayFeatureExtractor",
+     .operand = 1,
+     .decides = kRow,
+     .axis = "axis",
+     .domain = "ai.onnx.ml"},
     {.op = "BlackmanWindow", .operand = 0, .decides = kSizes, .shapes = true},
     {.op = "CenterCropPad", .operand = 1, .decides = kSizes, .shapes = true},
     {.op = "Col2Im", .operand = 1, .decides = kSizes, .shapes = true},
@@ -68,7 +74,7 @@ constexpr auto kDecidingOperands = std::to_array<DecidingOperand>({
     {.op = "ReverseSequence", .operand = 1, .decides = kLength, .axis = "time_axis"},
     {.op = "RoiAlign", .operand = 1, .decides = kFinite},
     {.op = "RoiAlign", .operand = 2, .decides = kRow},
-    {.op = "RotaryEmbedding", .operand = 3, .decides = kIndex, .of = 1},
+    {.op = "RotaryEmbedding", .operand = 3, .decides = kRow, .of = 1},
     {.op = "STFT", .operand = 1, .decides = kSizes, .shapes = true},
     {.op = "STFT", .operand = 3, .decides = kSizes, .shapes = true},
     {.op = "ScatterElements", .operand = 1, .decides = kIndex, .axis = "axis"},
@@ -119,7 +125,8 @@ bool keeps_integers(const Graph& graph, const Node& node, bool in_order) {
 // The axis that the fact's attribute names, counted from the front; -1: none.
 std::int64_t axis_of(const Node& node, const DecidingOperand& operand, const Type& data) {
   if (operand.axis.empty()) return 0;
-  const bool ends = node.op == "TopK" || node.op == "TensorScatter";
+  const bool ends =
+      node.op == "TopK" || node.op == "TensorScatter" || node.op == "ArrayFeatureExtractor";
   const std::int64_t fallback = node.op == "TensorScatter" ? -2 : ends ? -1 : 0;
   if (node.op == "Compress" && !node.has(operand.axis)) return -1;
   const std::int64_t axis = node.attr_int(operand.axis, fallback);
@@ -371,13 +378,13 @@ std::string_view wanted_of(Decides decides) {
 }
 
 std::span<const DecidingOperand> deciding_operands(const Node& node) {
-  if (!node.domain.empty()) return {};
   struct ByOp {
     bool operator()(const DecidingOperand& fact, std::string_view op) const { return fact.op < op; }
     bool operator()(std::string_view op, const DecidingOperand& fact) const { return op < fact.op; }
   };
   const auto [first, last] = std::equal_range(kDecidingOperands.begin(), kDecidingOperands.end(),
                                               std::string_view(node.op), ByOp{});
+  if (first != last && first->domain != node.domain) return {};
   return {first, last};
 }
 

@@ -41,12 +41,13 @@ enum class Decides : std::uint8_t {
 };
 
 struct DecidingOperand {
-  std::string_view op = {};  // of the standard domain
+  std::string_view op = {};
   std::size_t operand = 0;
   Decides decides = Decides::kIndex;
-  bool shapes = false;         // the result's shape depends on it
-  std::string_view axis = {};  // the attribute that names the axis; empty: axis 0
-  std::size_t of = 0;          // the input whose axis it is
+  bool shapes = false;           // the result's shape depends on it
+  std::string_view axis = {};    // the attribute that names the axis; empty: axis 0
+  std::size_t of = 0;            // the input whose axis it is
+  std::string_view domain = {};  // of the op; empty: the standard's
 };
 
 // All of them, by op; and what the elements must be, for people.

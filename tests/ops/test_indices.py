@@ -203,3 +203,39 @@ def test_sizes_that_disagree(engine: str, op: str) -> None:
     with pytest.raises(openxrt.Error, match=r"join|MatMul"):
         program(np.ones((1, 2, 9, 9), np.float32))
     program(np.ones((1, 2, 10, 10), np.float32))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_features_count_from_the_first(engine: str) -> None:
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    model = make_model(
+        [helper.make_node("ArrayFeatureExtractor", ["x", "i"], ["y"], "pick", domain="ai.onnx.ml")],
+        [tensor("x", TensorProto.FLOAT, [4, 3]), tensor("i", TensorProto.INT64, [1, 2])],
+        [untyped("y")],
+        domains={"ai.onnx.ml": 5},
+    )
+    program = openxrt.load(model, engine=with_native(engine))
+    np.testing.assert_array_equal(program(TABLE, np.array([[2, 0]])), TABLE[:, [2, 0]])
+    for wrong in (3, -1):
+        with pytest.raises(openxrt.Error, match=rf"'pick'.*index {wrong}"):
+            program(TABLE, np.array([[0, wrong]]))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_positions_count_from_the_first(engine: str) -> None:
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    model = make_model(
+        [helper.make_node("RotaryEmbedding", ["x", "cos", "sin", "at"], ["y"], "turn")],
+        [tensor("x", TensorProto.FLOAT, [1, 1, 2, 4]), tensor("at", TensorProto.INT64, [1, 2])],
+        [tensor("y", TensorProto.FLOAT, [1, 1, 2, 4])],
+        [numpy_helper.from_array(np.ones((5, 2), np.float32), name) for name in ("cos", "sin")],
+        opset=23,
+    )
+    program = openxrt.load(model, engine=with_native(engine))
+    x = np.ones((1, 1, 2, 4), np.float32)
+    np.testing.assert_array_equal(program(x, np.array([[4, 0]])), [[[[0, 0, 2, 2]] * 2]])
+    for wrong in (5, -1):
+        with pytest.raises(openxrt.Error, match=rf"'turn'.*{wrong}"):
+            program(x, np.array([[0, wrong]]))
