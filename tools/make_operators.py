@@ -151,8 +151,8 @@ def own_table(names: list[str], have: dict[str, set[str]]) -> list[str]:
 def deciding_table() -> list[str]:
     """The operands that decide shapes or addresses, one line each."""
     lines = ["| op | operand | decides | its elements |", "| --- | --- | --- | --- |"]
-    for op, position, shapes, wanted in deciding_operands():
-        operands = onnx.defs.get_schema(op).inputs
+    for domain, op, position, shapes, wanted in deciding_operands():
+        operands = onnx.defs.get_schema(op, domain).inputs
         what = "the shape of the result" if shapes else "what is read or written"
         lines.append(f"| {op} | {operands[position].name} ({position}) | {what} | {wanted} |")
     return lines

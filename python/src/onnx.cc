@@ -69,14 +69,15 @@ void bind_onnx(nb::module_& module) {
   module.def(
       "deciding_operands",
       [] {
-        using Row = std::tuple<std::string, std::size_t, bool, std::string>;
+        using Row = std::tuple<std::string, std::string, std::size_t, bool, std::string>;
         std::vector<Row> rows;
         for (const DecidingOperand& fact : all_deciding_operands()) {
-          rows.emplace_back(fact.op, fact.operand, fact.shapes, wanted_of(fact.decides));
+          rows.emplace_back(fact.domain, fact.op, fact.operand, fact.shapes,
+                            wanted_of(fact.decides));
         }
         return rows;
       },
-      "Operands whose values decide shapes or addresses: op, position, whether the shape of the "
+      "Operands whose values decide shapes or addresses: domain, op, position, whether the shape of the "
       "result depends on it, what its elements must be.");
 }
 

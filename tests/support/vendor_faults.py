@@ -346,6 +346,20 @@ OPENVINO = [
         f32([2, 2]).reshape(1, 1, 1, 2),  # (0 + 2 + 4) / 3, (2 + 4 + 0) / 3
         zero=np.uint8(100),
     ),
+    fault(
+        "AveragePool shifts its padding with what is shifted, in a graph of Q/DQ",
+        [
+            helper.make_node("QuantizeLinear", ["x", "one", "n"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "one", "n"], ["z"]),
+            helper.make_node("Mul", ["x", "two"], ["more"]),
+            helper.make_node("Add", ["more", "three"], ["shifted"]),
+            helper.make_node("AveragePool", ["shifted"], ["y"], **PADDED),
+        ],
+        {"x": f32([2, 4]).reshape(1, 1, 1, 2)},
+        # (0 + 7 + 11) / 3, (7 + 11 + 0) / 3
+        [f32([6, 6]).reshape(1, 1, 1, 2), f32([2, 4]).reshape(1, 1, 1, 2)],
+        constants={"one": np.float32(1), "two": np.float32(2), "three": np.float32(3), "n": BYTE},
+    ),
     behind_bytes(
         "Clip of what is dequantised rounds its bounds to the scale",
         [helper.make_node("Clip", ["d", "low", "high"], ["y"])],

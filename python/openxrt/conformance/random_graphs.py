@@ -67,10 +67,15 @@ class RandomGraph:
 
 
 def nearby(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The inputs moved by about a hundred-thousandth. What that changes is no digit to judge by."""
+    """The inputs moved by about a hundred-thousandth, or by what their type rounds. What that
+    changes is no digit to judge by."""
     numbers = np.random.default_rng(0)
+
+    def step(dtype: np.dtype) -> float:
+        return max(1e-5, float(np.finfo(dtype).eps))
+
     return {
-        name: (x * (1 + 1e-5 * numbers.standard_normal(x.shape))).astype(x.dtype)
+        name: (x * (1 + step(x.dtype) * numbers.standard_normal(x.shape))).astype(x.dtype)
         if x.dtype.kind == "f"
         else x
         for name, x in feeds.items()

@@ -115,13 +115,17 @@ bool pads_rightly(const Graph& graph, const Node& node) {
   });
 }
 
-// What is averaged may stay in bytes where the next op rounds to bytes anyway. The plugin takes
-// padding for bytes of zero, and averages three axes of few channels wrongly.
+// The padding of an average is not shifted with what is averaged.
+bool averages_padding(const Node& node) {
+  return node.has("pads") && node.has("count_include_pad") &&
+         need_int(node, "count_include_pad") != 0;
+}
+
+// What is averaged may stay in bytes where the next op rounds to bytes anyway. The plugin averages
+// three axes of few channels wrongly.
 bool averages_to_floats(const Graph& graph, const Node& node) {
-  const bool counts_padding =
-      node.has("pads") && node.has("count_include_pad") && need_int(node, "count_include_pad") != 0;
   const Type& type = graph.type(node.input(0));
-  if (counts_padding || !type.shape || type.rank() <= 3) return true;
+  if (!type.shape || type.rank() <= 3) return true;
   const std::vector<Use>& uses = graph.uses(node.outputs[0]);
   return graph.is_output(node.outputs[0]) || !std::all_of(uses.begin(), uses.end(), [&](Use use) {
            return is_op(graph.node(use.node), "QuantizeLinear");
@@ -143,7 +147,7 @@ bool must_keep_scale(const Graph& graph, const Node& node) {
     return true;
   }
   if (is_among(node, kAverages)) {
-    return is_scaled_by_place(graph, x) ||
+    return averages_padding(node) || is_scaled_by_place(graph, x) ||
            (is_dequantized(graph, x) && averages_to_floats(graph, node));
   }
   if (is_op(node, "ReduceMean") || is_op(node, "ReduceSum")) return is_dequantized(graph, x);
