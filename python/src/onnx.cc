@@ -77,7 +77,8 @@ void bind_onnx(nb::module_& module) {
         }
         return rows;
       },
-      "Operands whose values decide shapes or addresses: domain, op, position, whether the shape of the "
+      "Operands whose values decide shapes or addresses: domain, op, position, whether the shape "
+      "of the "
       "result depends on it, what its elements must be.");
 }
 

@@ -347,6 +347,37 @@ OPENVINO = [
         zero=np.uint8(100),
     ),
     fault(
+        "What reduces three axes to two takes other constants than the channels'",
+        [
+            helper.make_node("ReduceMean", ["x", "axes"], ["m"]),
+            helper.make_node("Mul", ["m", "k"], ["y"]),
+        ],
+        {"x": f32([[1, 3], [2, 4]], [[5, 7], [6, 8]])},
+        [f32([[2], [30]], [[6], [70]])],
+        constants={"axes": np.array([2]), "k": f32([1], [10])},
+    ),
+    fault(
+        "Conv of single elements in steps behind a part of Split does not compile",
+        [
+            helper.make_node("Split", ["x"], ["z", "part"], axis=1, num_outputs=2),
+            helper.make_node("Relu", ["part"], ["r"]),
+            helper.make_node("Conv", ["r", "w"], ["y"], kernel_shape=[1, 1], strides=[2, 2]),
+        ],
+        {"x": np.arange(8, dtype=np.float32).reshape(1, 2, 2, 2)},
+        [f32(8).reshape(1, 1, 1, 1), np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)],
+        constants={"w": f32(2).reshape(1, 1, 1, 1)},
+    ),
+    fault(
+        "PRelu behind a product does not compile for slopes of another axis than the last",
+        [
+            helper.make_node("MatMul", ["x", "w"], ["p"]),
+            helper.make_node("PRelu", ["p", "slopes"], ["y"]),
+        ],
+        {"x": f32(-1, -2).reshape(1, 2, 1, 1)},
+        [f32([-1, -1, -1], [-20, -20, -20]).reshape(1, 2, 1, 3)],
+        constants={"w": np.ones((1, 3), np.float32), "slopes": f32(1, 10).reshape(2, 1, 1)},
+    ),
+    fault(
         "AveragePool shifts its padding with what is shifted, in a graph of Q/DQ",
         [
             helper.make_node("QuantizeLinear", ["x", "one", "n"], ["q"]),

@@ -205,6 +205,64 @@ bool must_not_join_attention(const Graph& graph, const Node& node, ValueId opera
   return comes_from_attention(graph, operand);
 }
 
+// Whether the node, or one behind it, takes a constant of several elements, and no result on the
+// way has another shape than the operand.
+bool leads_to_constants(const Graph& graph, ValueId operand, const Node& first) {
+  const auto& shape = graph.type(operand).shape;
+  return search(&first, [&](const Node& node, const auto& add) {
+    if (!is_elementwise(node) || graph.type(node.outputs[0]).shape != shape) return false;
+    for (const Use& use : graph.uses(node.outputs[0])) add(&graph.node(use.node));
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
+      const Tensor* constant = v.valid() ? graph.constant(v) : nullptr;
+      return constant != nullptr && constant->count() > 1;
+    });
+  });
+}
+
+// The plugin computes constants of channels with what reduces three axes to two, and takes others
+// of them than the channel's.
+bool reduces_three_axes(const Graph& graph, ValueId value) {
+  const Node* node = producer(graph, value);
+  if (node == nullptr || !node->domain.empty()) return false;
+  if (!node->op.starts_with("Reduce") && !node->op.starts_with("Global")) return false;
+  const Type& type = graph.type(node->input(0));
+  return !type.shape || type.rank() == 3;
+}
+
+// The plugin makes the step of a convolution of single elements one of the elementwise ops before
+// it, as far as a node that has one result.
+bool steps_behind_several_results(const Graph& graph, const Node& node) {
+  const auto is_one = [](std::int64_t n) { return n == 1; };
+  if (!is_op(node, "Conv") || !node.has("strides") || !graph.type(node.input(1)).shape)
+    return false;
+  const std::vector<std::int64_t> strides = node.attr_ints("strides");
+  const Shape& kernel = *graph.type(node.input(1)).shape;
+  if (std::all_of(strides.begin(), strides.end(), is_one)) return false;
+  const bool is_pointwise = std::all_of(kernel.begin() + 2, kernel.end(), [](const Dim& dim) {
+    return dim.is_known() && dim.value() == 1;
+  });
+  return is_pointwise &&
+         search(producer(graph, node.input(0)), [&](const Node& before, const auto& add) {
+           if (before.outputs.size() > 1) return true;
+           if (!is_elementwise(before)) return false;
+           for (const ValueId v : before.inputs) add(producer(graph, v));
+           return false;
+         });
+}
+
+// The plugin makes one kernel of a product and a PRelu behind it, and has none for slopes that are
+// not those of the last axis.
+bool slopes_across_product(const Graph& graph, const Node& node) {
+  const Tensor* slopes = is_op(node, "PRelu") ? graph.constant(node.input(1)) : nullptr;
+  if (slopes == nullptr || slopes->count() == 1 || slopes->dims().back() != 1) return false;
+  return search(producer(graph, node.input(0)), [&](const Node& before, const auto& add) {
+    if (is_op(before, "MatMul")) return true;
+    if (!is_elementwise(before)) return false;
+    for (const ValueId v : before.inputs) add(producer(graph, v));
+    return false;
+  });
+}
+
 bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool has_scales) {
   const ValueId operand = node.inputs[at];
   if (!operand.valid() || graph.constant(operand) != nullptr ||
@@ -212,7 +270,9 @@ bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool ha
     return false;
   }
   if (producer(graph, operand, "MaxPool") != nullptr && leads_to_falling(graph, node)) return true;
+  if (reduces_three_axes(graph, operand) && leads_to_constants(graph, operand, node)) return true;
   if (at > 0) return false;
+  if (steps_behind_several_results(graph, node) || slopes_across_product(graph, node)) return true;
   if (must_not_join_attention(graph, node, operand)) return true;
   return (is_op(node, "Conv") && is_scaled_by_place(graph, operand)) ||
          (has_scales && must_keep_scale(graph, node));
