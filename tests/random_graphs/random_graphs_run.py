@@ -46,9 +46,10 @@ def reference(graph: RandomGraph) -> list[tuple[list[np.ndarray], list[np.ndarra
     return [(session.run(None, feeds), session.run(None, nearby(feeds))) for feeds in graph.runs]
 
 
-def check(number: int, engine: str) -> Outcome:
-    """How the graph of this number ends on the engine, with "native" for what it does not take."""
-    graph = make_random_graph(number)
+def check(number: int, engine: str, nodes: int) -> Outcome:
+    """How the graph of this number, of up to about so many nodes, ends on the engine, with "native"
+    for what it does not take."""
+    graph = make_random_graph(number, nodes)
     try:
         wanted = reference(graph)
     except Exception as error:  # ONNX Runtime's are of classes without a base
@@ -72,12 +73,12 @@ def check(number: int, engine: str) -> Outcome:
     return "right", ""
 
 
-def check_apart(engine: str, first: int, count: int) -> Iterator[tuple[int, Outcome]]:
+def check_apart(engine: str, nodes: int, first: int, count: int) -> Iterator[tuple[int, Outcome]]:
     """The outcomes of graphs that processes of their own run, one after a crash of another."""
     end = first + count
     while first < end:
         process = subprocess.Popen(
-            [sys.executable, __file__, "--batch", engine, str(first), str(end - first)],
+            [sys.executable, __file__, "--batch", engine, *map(str, (nodes, first, end - first))],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -99,10 +100,10 @@ def check_apart(engine: str, first: int, count: int) -> Iterator[tuple[int, Outc
             first += 1
 
 
-def run_batch(engine: str, first: int, count: int) -> None:
+def run_batch(engine: str, nodes: int, first: int, count: int) -> None:
     """What a process of its own does: a line for each graph."""
     for number in range(first, first + count):
-        print(json.dumps(check(number, engine)), flush=True)
+        print(json.dumps(check(number, engine, nodes)), flush=True)
 
 
 def main(arguments: list[str]) -> int:
@@ -113,6 +114,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--engines", default=",".join(ENGINES), help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="the number of the first graph")
     parser.add_argument("--count", type=int, default=1000, help="how many graphs (%(default)s)")
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        default=24,
+        help="of a graph, at most, about (%(default)s); graphs of few find what goes wrong between "
+        "two ops soonest",
+    )
     parser.add_argument("--only", type=int, help="this graph, in this process")
     parser.add_argument("--save", help="with --only: a file to write the graph to")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time")
@@ -120,9 +128,10 @@ def main(arguments: list[str]) -> int:
     engines = options.engines.split(",")
     if options.only is not None:
         if options.save:
-            Path(options.save).write_bytes(make_random_graph(options.only).model)
+            graph = make_random_graph(options.only, options.nodes)
+            Path(options.save).write_bytes(graph.model)
         for engine in engines:
-            print(engine, *check(options.only, engine))
+            print(engine, *check(options.only, engine, options.nodes))
         return 0
     failed = 0
     for engine in engines:
@@ -134,7 +143,7 @@ def main(arguments: list[str]) -> int:
         end = options.seed + options.count
 
         def batch(first: int, engine: str = engine, end: int = end) -> list[tuple[int, Outcome]]:
-            return list(check_apart(engine, first, min(BATCH, end - first)))
+            return list(check_apart(engine, options.nodes, first, min(BATCH, end - first)))
 
         with ThreadPoolExecutor(options.jobs) as pool:
             for outcomes in pool.map(batch, firsts):
@@ -149,6 +158,6 @@ def main(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--batch"]:
-        run_batch(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        run_batch(sys.argv[2], *map(int, sys.argv[3:]))
         sys.exit()
     sys.exit(main(sys.argv[1:]))
