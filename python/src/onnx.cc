@@ -78,8 +78,7 @@ void bind_onnx(nb::module_& module) {
         return rows;
       },
       "Operands whose values decide shapes or addresses: domain, op, position, whether the shape "
-      "of the "
-      "result depends on it, what its elements must be.");
+      "of the result depends on it, what its elements must be.");
 }
 
 }  // namespace xrt::python

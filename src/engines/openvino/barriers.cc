@@ -186,13 +186,21 @@ bool leads_to_falling(const Graph& graph, const Node& first) {
   });
 }
 
-// Whether it is the result of an attention, or computed of its elements.
-bool comes_from_attention(const Graph& graph, ValueId value) {
+// Whether some node that `wanted` takes makes the value, or what its elements are computed of.
+template <typename Wanted>
+bool is_computed_of(const Graph& graph, ValueId value, const Wanted& wanted) {
   return search(producer(graph, value), [&](const Node& node, const auto& add) {
-    if (is_op(node, "MatMul")) return producer(graph, node.input(0), "Softmax") != nullptr;
+    if (wanted(node)) return true;
     if (!is_elementwise(node) && op_facts(node).moves == Moves::kNo) return false;
     for (const ValueId v : node.inputs) add(producer(graph, v));
     return false;
+  });
+}
+
+// Whether it is the result of an attention, or computed of its elements.
+bool comes_from_attention(const Graph& graph, ValueId value) {
+  return is_computed_of(graph, value, [&](const Node& n) {
+    return is_op(n, "MatMul") && producer(graph, n.input(0), "Softmax") != nullptr;
   });
 }
 
@@ -233,21 +241,15 @@ bool reduces_three_axes(const Graph& graph, ValueId value) {
 // it, as far as a node that has one result.
 bool steps_behind_several_results(const Graph& graph, const Node& node) {
   const auto is_one = [](std::int64_t n) { return n == 1; };
-  if (!is_op(node, "Conv") || !node.has("strides") || !graph.type(node.input(1)).shape)
-    return false;
+  if (!is_op(node, "Conv") || !node.has("strides")) return false;
   const std::vector<std::int64_t> strides = node.attr_ints("strides");
-  const Shape& kernel = *graph.type(node.input(1)).shape;
   if (std::all_of(strides.begin(), strides.end(), is_one)) return false;
-  const bool is_pointwise = std::all_of(kernel.begin() + 2, kernel.end(), [](const Dim& dim) {
-    return dim.is_known() && dim.value() == 1;
-  });
+  const auto& kernel = graph.type(node.input(1)).shape;
+  const bool is_pointwise =
+      kernel && std::all_of(kernel->begin() + 2, kernel->end(),
+                            [](const Dim& dim) { return dim.is_known() && dim.value() == 1; });
   return is_pointwise &&
-         search(producer(graph, node.input(0)), [&](const Node& before, const auto& add) {
-           if (before.outputs.size() > 1) return true;
-           if (!is_elementwise(before)) return false;
-           for (const ValueId v : before.inputs) add(producer(graph, v));
-           return false;
-         });
+         is_computed_of(graph, node.input(0), [](const Node& n) { return n.outputs.size() > 1; });
 }
 
 // The plugin makes one kernel of a product and a PRelu behind it, and has none for slopes that are
@@ -255,12 +257,7 @@ bool steps_behind_several_results(const Graph& graph, const Node& node) {
 bool slopes_across_product(const Graph& graph, const Node& node) {
   const Tensor* slopes = is_op(node, "PRelu") ? graph.constant(node.input(1)) : nullptr;
   if (slopes == nullptr || slopes->count() == 1 || slopes->dims().back() != 1) return false;
-  return search(producer(graph, node.input(0)), [&](const Node& before, const auto& add) {
-    if (is_op(before, "MatMul")) return true;
-    if (!is_elementwise(before)) return false;
-    for (const ValueId v : before.inputs) add(producer(graph, v));
-    return false;
-  });
+  return is_computed_of(graph, node.input(0), [](const Node& n) { return is_op(n, "MatMul"); });
 }
 
 bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool has_scales) {
