@@ -29,6 +29,7 @@ from openxrt.conformance.random_graphs import RandomGraph, make_random_graph, ne
 from small_models import usable
 
 ENGINES = ("native", "openvino", "xla", "onnxruntime", "tvm")
+NODES = 24  # of a graph, at most, about
 BATCH = 100  # graphs of one process
 SECONDS = 600  # for such a batch
 Outcome = tuple[
@@ -73,12 +74,14 @@ def check(number: int, engine: str, nodes: int) -> Outcome:
     return "right", ""
 
 
-def check_apart(engine: str, nodes: int, first: int, count: int) -> Iterator[tuple[int, Outcome]]:
+def check_apart(
+    engine: str, first: int, count: int, nodes: int = NODES
+) -> Iterator[tuple[int, Outcome]]:
     """The outcomes of graphs that processes of their own run, one after a crash of another."""
     end = first + count
     while first < end:
         process = subprocess.Popen(
-            [sys.executable, __file__, "--batch", engine, *map(str, (nodes, first, end - first))],
+            [sys.executable, __file__, "--batch", engine, *map(str, (first, end - first, nodes))],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -100,7 +103,7 @@ def check_apart(engine: str, nodes: int, first: int, count: int) -> Iterator[tup
             first += 1
 
 
-def run_batch(engine: str, nodes: int, first: int, count: int) -> None:
+def run_batch(engine: str, first: int, count: int, nodes: int) -> None:
     """What a process of its own does: a line for each graph."""
     for number in range(first, first + count):
         print(json.dumps(check(number, engine, nodes)), flush=True)
@@ -117,7 +120,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--nodes",
         type=int,
-        default=24,
+        default=NODES,
         help="of a graph, at most, about (%(default)s); graphs of few find what goes wrong between "
         "two ops soonest",
     )
@@ -143,7 +146,7 @@ def main(arguments: list[str]) -> int:
         end = options.seed + options.count
 
         def batch(first: int, engine: str = engine, end: int = end) -> list[tuple[int, Outcome]]:
-            return list(check_apart(engine, options.nodes, first, min(BATCH, end - first)))
+            return list(check_apart(engine, first, min(BATCH, end - first), options.nodes))
 
         with ThreadPoolExecutor(options.jobs) as pool:
             for outcomes in pool.map(batch, firsts):
