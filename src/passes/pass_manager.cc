@@ -76,6 +76,7 @@ const std::vector<Pass>& standard_passes() {
       simple("share_common_subexpressions", share_common_subexpressions),
       simple("fold_conv_batch_norm", fold_conv_batch_norm),
       simple("fold_pads", fold_pads),
+      simple("split_row_scales", split_row_scales),
       simple("remove_dead_code", remove_dead_code),
   };
   return passes;

@@ -30,6 +30,7 @@ XRT_API bool fold_constants(Graph& graph, const Evaluator& evaluate);
 XRT_API bool fold_shape_subgraphs(Graph& graph);
 XRT_API bool fold_conv_batch_norm(Graph& graph);
 XRT_API bool fold_pads(Graph& graph);
+XRT_API bool split_row_scales(Graph& graph);
 XRT_API bool inline_constant_ifs(Graph& graph);
 // Shapes that a Loop keeps from iteration to iteration.
 XRT_API bool fix_loop_shapes(Graph& graph);

@@ -259,3 +259,36 @@ def test_a_list_per_axis_is_no_longer_than_a_rank(engine: str, op: str) -> None:
     )
     with pytest.raises(openxrt.InvalidModel, match="2147483648 entries, but a tensor has at most"):
         load(model, engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("op", ["LayerNormalization", "RMSNormalization"])
+@pytest.mark.parametrize(
+    ("axis", "scale", "bias"),
+    [
+        (-1, [3], [3]),
+        (-1, [3, 1], [3]),
+        (-1, [1], [1, 1, 1]),
+        (-1, [3, 3], [1]),
+        (-1, [2, 1, 3], [2, 3, 3]),
+        (1, [3], [3, 1]),
+        (1, [2, 1, 1], [3, 3]),
+    ],
+)
+def test_scales_of_rows_broadcast(
+    engine: str, op: str, axis: int, scale: list[int], bias: list[int]
+) -> None:
+    """To the whole input, not to the normalised axes alone."""
+    random = np.random.default_rng(0)
+    shapes = {"x": [2, 3, 3], "s": scale}
+    if op == "LayerNormalization":
+        shapes["b"] = bias
+    feeds = {n: random.standard_normal(shape).astype(np.float32) for n, shape in shapes.items()}
+    model = make_model(
+        [helper.make_node(op, list(feeds), ["y"], axis=axis)],
+        [tensor(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()],
+        [tensor("y", TensorProto.FLOAT, [2, 3, 3])],
+        opset=23,
+    )
+    expected = onnxruntime.InferenceSession(model).run(None, feeds)[0]
+    np.testing.assert_allclose(load(model, engine).run(feeds)["y"], expected, atol=1e-5)

@@ -173,6 +173,11 @@ Support float_input(const NodeView& node, std::size_t least_rank, std::size_t mo
   return Support::yes();
 }
 
+Dims without_leading_ones(Dims dims) {
+  dims.erase(dims.begin(), std::find_if(dims.begin(), dims.end(), [](auto n) { return n != 1; }));
+  return dims;
+}
+
 Support supports_layer_norm(const NodeView& node) {
   if (node.has_output(1) || node.has_output(2)) {
     return Support::no("mean and deviation are wanted too");
@@ -190,16 +195,20 @@ Support supports_layer_norm(const NodeView& node) {
   if (!x.has_rank() || x.rank() == 0 || !scale) {
     return Support::no("the rank of X or the shape of Scale is not known");
   }
-  std::int64_t columns = 1;
+  Dims row;
   for (std::size_t i = wrapped_axis(need_int(node.node(), "axis"), x.rank()); i < x.rank(); ++i) {
     const Dim& dim = (*x.shape)[i];
     if (!dim.is_known()) return Support::no("a normalised size is not known before the run");
-    columns *= dim.value();
+    row.push_back(dim.value());
   }
-  if (element_count(*scale) != columns) return Support::no("Scale broadcasts");
+  if (without_leading_ones(*scale) != without_leading_ones(row)) {
+    return Support::no("Scale broadcasts");
+  }
   if (node.has_input(2)) {
     const auto bias = node.input_type(2).static_dims();
-    if (!bias || element_count(*bias) != columns) return Support::no("B broadcasts");
+    if (!bias || without_leading_ones(*bias) != without_leading_ones(row)) {
+      return Support::no("B broadcasts");
+    }
   }
   return float_input(node, 1, 12);
 }

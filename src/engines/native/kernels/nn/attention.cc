@@ -285,6 +285,10 @@ Support supports_rms_norm(const NodeView& n) {
     return Support::no("more than the last axis is normalised");
   }
   if (!scale || scale->size() != 1) return Support::no("the scale is no vector");
+  const Dim& last = x.shape->back();
+  if (last.is_known() ? last.value() != scale->front() : scale->front() == 1) {
+    return Support::no("the scale broadcasts");
+  }
   return all_float32(n, 2);
 }
 

@@ -196,17 +196,19 @@ Created create_layer_norm(const KernelCreateContext& create) {
     Dims reduced = x.dims();
     std::fill(reduced.begin() + static_cast<std::ptrdiff_t>(axis), reduced.end(), 1);
     Wide wide(k, x);
-    // Scale and bias usually have the normalised shape; any that broadcasts is allowed.
+    // Scale and bias usually have the normalised shape; any that broadcasts to it is allowed.
+    // passes/split_row_scales.cc takes out what broadcasts to more.
     const Dims inner(x.dims().begin() + static_cast<std::ptrdiff_t>(axis), x.dims().end());
     const auto parameter = [&](std::size_t i) {
       const Tensor* given = k.optional_input(i);
       if (given == nullptr) return Tensor();
       Tensor t = converted(*given, wide.compute);
+      Dims dims = t.dims();
+      while (dims.size() > inner.size() && dims.front() == 1) dims.erase(dims.begin());
+      if (broadcast_dims(dims, inner) != inner) fail("a parameter does not broadcast to a row");
       if (t.count() == n) return t;
-      if (broadcast_dims(t.dims(), inner) != inner) fail("a parameter does not broadcast");
       Tensor full = allocate_checked(wide.compute, inner);
-      copy_view(k, t.raw(), {inner, broadcast_strides(t.dims(), inner), 0}, wide.compute,
-                full.raw());
+      copy_view(k, t.raw(), {inner, broadcast_strides(dims, inner), 0}, wide.compute, full.raw());
       return full;
     };
     const Tensor scale = parameter(1);
