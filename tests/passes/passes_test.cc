@@ -550,6 +550,44 @@ TEST(FoldPads, OtherPadsStay) {
   EXPECT_TRUE(refused(pads, {}, 0, "MaxPool"));
 }
 
+// LayerNormalization over the last axis of float32[rows, 3, 3], with parameters of these shapes;
+// also its mean is an output.
+Graph normalization(const Shape& scale, const Shape& bias) {
+  Graph g;
+  const ValueId x = g.add_input("x", Type::tensor(DType::kFloat32, Shape{Dim("rows"), 3, 3}));
+  const ValueId s = g.add_input("s", Type::tensor(DType::kFloat32, scale));
+  const ValueId b = g.add_input("b", Type::tensor(DType::kFloat32, bias));
+  const NodeId node = g.add_node("", "LayerNormalization", {x, s, b}, {"y", "mean"},
+                                 {{"axis", std::int64_t{2}}}, "norm");
+  for (const ValueId v : g.node(node).outputs) g.add_output(v);
+  infer_shapes(g);
+  return g;
+}
+
+TEST(SplitRowScales, WhatBroadcastsToTheInputIsAppliedBehind) {
+  Graph g = normalization({3, 1}, {Dim("rows"), 1, 3});
+  const Type before = g.type(g.outputs()[0]);
+  EXPECT_TRUE(split_row_scales(g));
+  infer_shapes(g, /*reset=*/true);
+  EXPECT_EQ(ops(g), (std::vector<std::string>{"LayerNormalization", "Mul", "Add"}));
+  EXPECT_EQ(g.type(g.outputs()[0]), before);
+  EXPECT_EQ(g.value(g.outputs()[0]).name, "y");
+  EXPECT_EQ(g.value(g.outputs()[1]).name, "mean");
+  EXPECT_FALSE(split_row_scales(g));
+}
+
+TEST(SplitRowScales, RowsAndWhatMayNotFitStay) {
+  const auto stays = [](const Shape& scale, const Shape& bias) {
+    Graph g = normalization(scale, bias);
+    return !split_row_scales(g);
+  };
+  EXPECT_TRUE(stays({3}, {1, 1, 3}));
+  EXPECT_TRUE(stays({7, 1, 3}, {3}));  // the rows may be others
+  EXPECT_TRUE(stays({Dim("n")}, {3}));
+  EXPECT_TRUE(stays({2, 1, 1, 3}, {3}));
+  EXPECT_FALSE(stays({1}, {3}));
+}
+
 // --- the manager -------------------------------------------------------------------------------
 
 TEST(PassManager, PassesHelpEachOtherAndDumpWhatTheyDid) {
