@@ -42,10 +42,13 @@ bool fits(const Shape& parameter, const Shape& x) {
          });
 }
 
+bool normalizes_rows(const Node& node) {
+  return node.domain.empty() && (node.op == "LayerNormalization" || node.op == "RMSNormalization");
+}
+
 bool split(Graph& graph, NodeId id) {
-  const Node node = graph.node(id);
-  const bool centers = node.op == "LayerNormalization";
-  if (!node.domain.empty() || !(centers || node.op == "RMSNormalization")) return false;
+  if (!normalizes_rows(graph.node(id))) return false;
+  const Node node = graph.node(id);  // a copy: nodes are added below
   if (!node.input(0).valid() || !node.input(1).valid() || !node.output(0).valid()) return false;
   const Type x = graph.type(node.inputs[0]);
   const auto axis = node.attr_int("axis", -1);
@@ -99,7 +102,7 @@ bool split(Graph& graph, NodeId id) {
 
 bool split_row_scales(Graph& graph) {
   bool changed = false;
-  for (const NodeId id : graph.topological_order()) {
+  for (const NodeId id : graph.nodes()) {
     changed = split(graph, id) || edit_subgraphs(graph, id, split_row_scales) || changed;
   }
   return changed;
