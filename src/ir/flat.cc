@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/flat.h"
 
-#include <cstdlib>
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -25,6 +28,19 @@ std::size_t aligned(std::size_t n) { return (n + kAlignment - 1) / kAlignment * 
 
 [[noreturn]] void broken(const std::string& what) {
   throw Error(ErrorCode::kInvalidModel, "flat form of a graph: " + what);
+}
+
+// Zeros that cannot be written, and take no memory unless somebody reads them against the
+// agreement.
+std::shared_ptr<void> map_zeros(std::size_t bytes) {
+  const std::size_t length = std::max<std::size_t>(bytes, 1);  // no mapping is empty
+  void* const zeros =
+      ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (zeros == MAP_FAILED) {
+    throw Error(ErrorCode::kResource, "flat form of a graph: no address space for a tensor of " +
+                                          std::to_string(bytes) + " bytes");
+  }
+  return {zeros, [length](void* p) { ::munmap(p, length); }};
 }
 
 // Where the elements of a tensor are.
@@ -338,11 +354,9 @@ Tensor FlatReader::tensor() {
       return Tensor::from_strings(std::move(dims), std::move(strings));
     }
     case static_cast<std::int64_t>(Where::kHollow): {
-      // Zeros that take no memory unless somebody reads them against the agreement.
-      void* zeros = std::calloc(bytes + 1, 1);
-      if (zeros == nullptr) throw Error(ErrorCode::kResource, "a tensor is too large");
-      return Tensor::wrap(dtype, std::move(dims), zeros,
-                          std::shared_ptr<const void>(zeros, [](void* p) { std::free(p); }));
+      std::shared_ptr<void> zeros = map_zeros(bytes);
+      void* const data = zeros.get();
+      return Tensor::wrap(dtype, std::move(dims), data, std::move(zeros));
     }
     case static_cast<std::int64_t>(Where::kHere):
       return data(dtype, std::move(dims), bytes);
