@@ -234,6 +234,7 @@ INDEXING = {
     "index select": (lambda x, i: x.index_select(0, i), X, INDICES),
     "masked fill": (lambda x: x.masked_fill(x > 0, -1.0), X),
     "masked scatter": (lambda x, y: x.masked_scatter(x > 0, y), X, Y),
+    "masked scatter of nothing": (lambda x, y: x.masked_scatter(x > 9, y), X, torch.zeros(0, 4)),
     "nonzero": (torch.nonzero, INTS),
     "scatter": (
         lambda x, i, y: (x.scatter(1, i, y), x.scatter(1, i, 5.0), x.scatter_add(1, i, y)),

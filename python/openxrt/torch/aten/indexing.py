@@ -293,7 +293,8 @@ def slice_scatter(
 
 @lowering("aten.masked_scatter.default")
 def masked_scatter(b: Builder, x: Value, mask: Value, source: Value) -> Value:
-    # The n-th true place reads the n-th element of the source.
+    # The n-th true place reads the n-th element of the source. What lies before the first one reads a
+    # zero in front of the source, which may be empty.
     if mask.rank > x.rank or mask.shape != x.shape:
         both = b.op(
             "Or",
@@ -307,8 +308,9 @@ def masked_scatter(b: Builder, x: Value, mask: Value, source: Value) -> Value:
     wide = b.op("Expand", as_bool(b, mask), size, rank=x.rank)
     flat = b.cast(b.reshape(wide, [-1]), torch.int64)
     order = b.op("CumSum", flat, b.scalar(0, torch.int64))
-    position = b.op("Clip", b.op("Sub", order, b.scalar(1, torch.int64)), b.scalar(0, torch.int64))
-    picked = b.op("Gather", b.reshape(source, [-1]), position, axis=0, rank=1)
+    zero = b.reshape(b.scalar(0, source.dtype), [1])
+    elements = b.op("Concat", zero, b.reshape(source, [-1]), axis=0, rank=1)
+    picked = b.op("Gather", elements, order, axis=0, rank=1)
     values = b.op("Reshape", picked, size, rank=x.rank)
     return b.op("Where", wide, values, x, dtype=x.dtype, rank=x.rank)
 
