@@ -293,8 +293,8 @@ def slice_scatter(
 
 @lowering("aten.masked_scatter.default")
 def masked_scatter(b: Builder, x: Value, mask: Value, source: Value) -> Value:
-    # The n-th true place reads the n-th element of the source. What lies before the first one reads a
-    # zero in front of the source, which may be empty.
+    # The n-th true place reads the n-th element of the source. What lies before the first one reads
+    # a zero in front of the source, which may be empty.
     if mask.rank > x.rank or mask.shape != x.shape:
         both = b.op(
             "Or",
