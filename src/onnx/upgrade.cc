@@ -322,6 +322,26 @@ void finish_scalar(Graph& graph, NodeId id) {
   graph.remove_node(id);
 }
 
+// PaddlePaddle's exporter declares the iteration's number and the condition of a Loop's body as
+// lists of one element, and the body relies on it: ONNX Runtime hands over what is declared. Here
+// both are scalars, as the standard has them, and the body makes the lists.
+bool finish_loop(Graph& body) {
+  constexpr std::size_t kScalars = 2;
+  bool changed = false;
+  for (std::size_t i = 0; i < std::min(kScalars, body.inputs().size()); ++i) {
+    const ValueId scalar = body.inputs()[i];
+    const Type& type = body.type(scalar);
+    if (!type.is_tensor() || !type.has_rank() || type.rank() != 1) continue;
+    body.set_type(scalar, Type::tensor(type.dtype, Shape{}));
+    const ValueId one = body.add_constant("", Tensor::from_int64({{1}}));
+    const ValueId list = body.add_op("Reshape", {scalar, one});
+    body.replace_uses(scalar, list);
+    body.set_input(body.value(list).producer, 0, scalar);
+    changed = true;
+  }
+  return changed;
+}
+
 }  // namespace
 
 void upgrade_node(Graph& graph, NodeDraft& draft, std::int64_t version) {
@@ -356,9 +376,12 @@ bool finish_upgrade(Graph& graph) {
       for (const auto& [name, value] : graph.node(id).attributes) {
         if (std::holds_alternative<std::shared_ptr<Graph>>(value)) bodies.push_back(name);
       }
+      const bool is_loop = graph.node(id).op == "Loop" && graph.node(id).domain.empty();
       for (const std::string& body : bodies) {
-        graph.edit_subgraph(id, body,
-                            [&](Graph& inner) { changed = finish_upgrade(inner) || changed; });
+        graph.edit_subgraph(id, body, [&](Graph& inner) {
+          changed = finish_upgrade(inner) || changed;
+          changed = (is_loop && finish_loop(inner)) || changed;
+        });
       }
     }
   }

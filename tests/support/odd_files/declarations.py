@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, helper
 
-from .odd import INT64, Odd, X, case, info, plain, weight
+from .odd import FLOAT, INT64, Odd, X, case, info, plain, weight
 
 
 def _declared(output: onnx.ValueInfoProto, *values: onnx.ValueInfoProto) -> ModelProto:
@@ -113,6 +113,57 @@ def input_of_a_body_declared_of_another_size() -> Odd:
         [helper.make_node("Loop", ["count", "", "x"], ["y"], body=body)], initializers=(count,)
     )
     return Odd(model)
+
+
+def _counted(number: object, go_on: object) -> ModelProto:
+    """A loop whose body adds its number, and tells the shapes of that and of its condition."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["on"], ["still"]),
+            helper.make_node("Cast", ["i"], ["number"], to=FLOAT),
+            helper.make_node("Cast", ["on"], ["goes"], to=FLOAT),
+            helper.make_node("Mul", ["number", "goes"], ["product"]),
+            helper.make_node("Add", ["carried", "product"], ["next"]),
+            helper.make_node("Shape", ["i"], ["sizes"]),
+            helper.make_node("Shape", ["on"], ["others"]),
+        ],
+        "body",
+        [
+            info("i", INT64, number),
+            info("on", TensorProto.BOOL, go_on),
+            info("carried"),
+        ],
+        [
+            info("still", TensorProto.BOOL, go_on),
+            info("next"),
+            info("sizes", INT64, None),
+            info("others", INT64, None),
+        ],
+    )
+    count = weight("count", np.array(3, np.int64))
+    loop = helper.make_node("Loop", ["count", "", "x"], ["y", "shapes", "of_conditions"], body=body)
+    outputs = [info("y"), info("shapes", INT64, None), info("of_conditions", INT64, None)]
+    return plain([loop], outputs=outputs, initializers=(count,))
+
+
+@case
+def number_of_an_iteration_declared_a_list() -> ModelProto:
+    return _counted([1], [])
+
+
+@case
+def number_of_an_iteration_declared_a_list_of_some_size() -> ModelProto:
+    return _counted(["n"], [])
+
+
+@case
+def condition_of_a_body_declared_a_list() -> ModelProto:
+    return _counted([], [1])
+
+
+@case
+def number_and_condition_declared_lists() -> ModelProto:
+    return _counted([1], [1])
 
 
 @case
