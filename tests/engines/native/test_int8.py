@@ -403,16 +403,20 @@ def test_dynamically_quantised_sums(
         assert "(Mul)" not in steps.replace("xrt.native.", ""), steps
 
 
-@pytest.mark.parametrize("group", [1, 8])
+@pytest.mark.parametrize(("channels", "group"), [(8, 1), (8, 8), (300, 1)])
 @pytest.mark.parametrize("zero", [0, 77])
-def test_convolution_in_whole_numbers(group: int, zero: int) -> None:
-    """ConvInteger whose result is read as it is."""
+def test_convolution_in_whole_numbers(
+    channels: int, group: int, zero: int, capfd, monkeypatch
+) -> None:
+    """ConvInteger whose result is read as it is; float32 does not hold the sums of 300 channels."""
     rng = np.random.default_rng(group)
     build = Build()
-    x = rng.integers(0, 256, (2, 8, 9, 9)).astype("uint8")
-    w = rng.integers(0, 256, (16, 8 // group, 3, 3))
+    x = rng.integers(0, 256, (2, channels, 9, 9)).astype("uint8")
+    w = rng.integers(0, 256, (16, channels // group, 3, 3))
+    w[0], x[0] = 255, 255  # the largest sums, which are odd
     inputs = [build.input(x), build.constant(w, "uint8"), build.constant(zero, "uint8")]
     inputs.append(build.constant(200, "uint8"))
+    monkeypatch.setenv("XRT_NATIVE_PROFILE", "1")
     found = build.run(build.node("ConvInteger", inputs, {"group": group, "strides": [2, 2]}))
     wanted = convolve(
         x.astype(np.int64) - zero,
@@ -423,6 +427,7 @@ def test_convolution_in_whole_numbers(group: int, zero: int) -> None:
         pads=(0, 0, 0, 0),
     )
     np.testing.assert_array_equal(found, wanted)
+    assert "(ConvInteger)" not in capfd.readouterr().err
 
 
 def test_explanation_tells_what_runs_in_integers(tmp_path: Path) -> None:

@@ -3,6 +3,10 @@
 // computes X's scale and zero point (DynamicQuantizeLinear) and the weights are constant: one node
 // on bytes (see int8.h), with the bias and the activations that follow.
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -19,8 +23,10 @@
 namespace xrt::native::dnn {
 namespace {
 
-// So many products of bytes add up to numbers that float32 holds exactly.
-constexpr std::int64_t kExactInFloat = (std::int64_t{1} << 24) / (255 * 255);
+// float32 holds all whole numbers up to here.
+constexpr std::int64_t kExactInFloat = std::int64_t{1} << 24;
+// The largest difference between bytes and their zero point.
+constexpr std::int64_t kLargestByte = 255;
 
 // Weights less their zero point, as a sum of int8 numbers: one tensor, or two where a difference
 // does not fit into one.
@@ -58,6 +64,36 @@ std::optional<SplitWeights> split(const Tensor& w, const Tensor* zero, std::size
   }
   if (whole) result.second = Tensor();
   return result;
+}
+
+// Where parts of the input channels begin, over each of which float32 holds a convolution's sums
+// exactly, whatever X is. Nothing where a single channel is too much, or there are groups and one
+// part is not enough.
+std::optional<std::vector<std::int64_t>> exact_parts(const SplitWeights& weights,
+                                                     std::int64_t groups) {
+  const Dims& dims = weights.first.dims();
+  const std::int64_t window = weights.first.count() / (dims[0] * dims[1]);
+  const float* difference = weights.differences.data();
+  std::vector<std::int64_t> begins{0};
+  std::vector<std::int64_t> sums(
+      static_cast<std::size_t>(dims[0]));  // of the part, by output channel
+  for (std::int64_t c = 0; c < dims[1]; ++c) {
+    std::vector<std::int64_t> more(sums.size());
+    for (std::int64_t o = 0; o < dims[0]; ++o) {
+      const float* first = difference + (o * dims[1] + c) * window;
+      more[static_cast<std::size_t>(o)] = std::accumulate(
+          first, first + window, std::int64_t{0}, [](std::int64_t sum, float value) {
+            return sum + static_cast<std::int64_t>(std::abs(value)) * kLargestByte;
+          });
+    }
+    if (*std::max_element(more.begin(), more.end()) > kExactInFloat) return std::nullopt;
+    std::transform(sums.begin(), sums.end(), more.begin(), sums.begin(), std::plus<>());
+    if (*std::max_element(sums.begin(), sums.end()) <= kExactInFloat) continue;
+    if (groups != 1) return std::nullopt;
+    begins.push_back(c);
+    sums = std::move(more);
+  }
+  return begins;
 }
 
 // What stands behind integer sums: Cast to float32, and Mul by a product of scales.
@@ -227,27 +263,59 @@ class DynamicFusion {
     if (!weights) return;
     const auto found = scaled(node, w->dims()[0], w->rank());
     if (found && fuse(node, "Conv", *weights, *found, w->rank())) return;
-    if (w->count() / w->dims()[0] > kExactInFloat) return;
+    const auto parts = exact_parts(*weights, need_int(node, "group"));
+    if (!parts) return;
     report_.stays_float(id, "float32 holds its sums exactly, and is faster here");
-    convolve_floats(node, *weights, found);
+    convolve_floats(node, *weights, *parts, found);
   }
 
-  // The sums in float32, which holds them exactly.
+  // The sums in float32, which holds those of each part exactly; the parts add up as int32.
   void convolve_floats(const Node& node, const SplitWeights& weights,
+                       const std::vector<std::int64_t>& begins,
                        const std::optional<Scaled>& scaled) {
     const ValueId one = graph_.add_constant("", Tensor::scalar(1.0F));
-    const ValueId x = make("", "DequantizeLinear", {node.input(0), one, node.input(2)}, {},
-                           graph_.type(node.input(0)), DType::kFloat32);
-    const ValueId w =
-        graph_.add_constant("", Tensor::from<float>(DType::kFloat32, weights.first.dims(),
-                                                    std::span<const float>(weights.differences)));
+    const Type x_type = graph_.type(node.input(0));
     const Type type = graph_.type(node.outputs[0]);
-    const ValueId sums = make("", "Conv", {x, w}, node.attributes, type, DType::kFloat32);
-    if (scaled) return substitute(graph_, scaled->cast, sums);
-    const ValueId whole =
-        make("", "Cast", {sums}, {{"to", static_cast<std::int64_t>(DType::kInt32)}}, type,
-             DType::kInt32);
+    const ValueId x = make("", "DequantizeLinear", {node.input(0), one, node.input(2)}, {}, x_type,
+                           DType::kFloat32);
+    ValueId whole;
+    for (std::size_t i = 0; i < begins.size(); ++i) {
+      const std::int64_t begin = begins[i];
+      const std::int64_t end = i + 1 < begins.size() ? begins[i + 1] : weights.first.dims()[1];
+      const bool all = begins.size() == 1;
+      const ValueId part = all ? x : channels(x, x_type, begin, end);
+      const ValueId sums = make("", "Conv", {part, constant_part(weights, begin, end)},
+                                node.attributes, type, DType::kFloat32);
+      if (all && scaled) return substitute(graph_, scaled->cast, sums);
+      const ValueId integers =
+          make("", "Cast", {sums}, {{"to", static_cast<std::int64_t>(DType::kInt32)}}, type,
+               DType::kInt32);
+      whole =
+          whole.valid() ? make("", "Add", {whole, integers}, {}, type, DType::kInt32) : integers;
+    }
     substitute(graph_, node.outputs[0], whole);
+  }
+
+  ValueId channels(ValueId x, Type type, std::int64_t begin, std::int64_t end) {
+    (*type.shape)[1] = Dim(end - begin);
+    const auto list = [&](std::int64_t number) {
+      return graph_.add_constant("", Tensor::from_int64({{number}}));
+    };
+    return make("", "Slice", {x, list(begin), list(end), list(1)}, {}, type, DType::kFloat32);
+  }
+
+  ValueId constant_part(const SplitWeights& weights, std::int64_t begin, std::int64_t end) {
+    Dims dims = weights.first.dims();
+    const std::int64_t window = weights.first.count() / (dims[0] * dims[1]);
+    const std::int64_t row = dims[1] * window;
+    std::vector<float> numbers;
+    for (std::int64_t o = 0; o < dims[0]; ++o) {
+      const float* of_channel = weights.differences.data() + o * row;
+      numbers.insert(numbers.end(), of_channel + begin * window, of_channel + end * window);
+    }
+    dims[1] = end - begin;
+    return graph_.add_constant(
+        "", Tensor::from<float>(DType::kFloat32, dims, std::span<const float>(numbers)));
   }
 
   Graph& graph_;
