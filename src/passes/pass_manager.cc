@@ -62,6 +62,7 @@ void verify_after(const Graph& graph, const std::string& pass) {
 const std::vector<Pass>& standard_passes() {
   static const std::vector<Pass> passes = {
       simple("canonicalize", canonicalize),
+      simple("capture_loop_invariants", capture_loop_invariants),
       simple("sink_constants", sink_constants),
       simple("inline_constant_ifs", inline_constant_ifs),
       simple("fix_loop_shapes", fix_loop_shapes),

@@ -34,6 +34,8 @@ XRT_API bool split_row_scales(Graph& graph);
 XRT_API bool inline_constant_ifs(Graph& graph);
 // Shapes that a Loop keeps from iteration to iteration.
 XRT_API bool fix_loop_shapes(Graph& graph);
+// What a Loop carries unchanged becomes what its body captures.
+XRT_API bool capture_loop_invariants(Graph& graph);
 // Constants that sub-graphs capture become constants of the sub-graph.
 XRT_API bool sink_constants(Graph& graph);
 

@@ -687,5 +687,45 @@ TEST(FixLoopShapes, ValuesThatChangePlacesKeepTheirShapesTogether) {
   EXPECT_EQ(loop.type_of_result(1), "float32[2]");
 }
 
+TEST(CaptureLoopInvariants, WhatIsHandedOnUnchangedIsCaptured) {
+  LoopUnderTest loop(3);
+  Graph& body = *loop.body;
+  const ValueId same = body.add_op("Identity", {body.add_op("Identity", {loop.read[1]})});
+  const ValueId sum = body.add_op("Add", {loop.read[0], loop.read[1]});
+  loop.written = {sum, same, body.add_op("Neg", {loop.read[2]})};
+  loop.finish();
+  EXPECT_TRUE(capture_loop_invariants(loop.graph));
+  EXPECT_NO_THROW(verify(loop.graph));
+  ASSERT_EQ(ops(loop.graph), (std::vector<std::string>{"Identity", "Loop"}));
+  const Node& left = loop.graph.node(loop.graph.topological_order()[1]);
+  EXPECT_EQ(left.inputs.size(), 4U);
+  EXPECT_EQ(left.attr_graph("body")->captures().size(), 1U);
+  EXPECT_EQ(left.attr_graph("body")->outputs().size(), 3U);
+  // The result of what never changes is what it starts with; the names of all are as they were.
+  std::vector<std::string> names;
+  for (const ValueId v : loop.graph.outputs()) names.push_back(loop.graph.value(v).name);
+  EXPECT_EQ(names, (std::vector<std::string>{"y0", "y1", "y2"}));
+  const Node& identity = loop.graph.node(loop.graph.topological_order()[0]);
+  EXPECT_EQ(identity.inputs[0], loop.graph.inputs()[2]);
+  EXPECT_FALSE(capture_loop_invariants(loop.graph));
+}
+
+TEST(CaptureLoopInvariants, ALoopThatChangesNothingIsGone) {
+  LoopUnderTest loop(1);
+  loop.written = {loop.body->add_op("Identity", {loop.read[0]})};
+  loop.finish();
+  EXPECT_TRUE(capture_loop_invariants(loop.graph));
+  EXPECT_EQ(ops(loop.graph), std::vector<std::string>{"Identity"});
+  EXPECT_NO_THROW(verify(loop.graph));
+}
+
+TEST(CaptureLoopInvariants, ValuesThatChangePlacesAreCarried) {
+  LoopUnderTest loop(2);
+  loop.written = {loop.body->add_op("Identity", {loop.read[1]}),
+                  loop.body->add_op("Identity", {loop.read[0]})};
+  loop.finish();
+  EXPECT_FALSE(capture_loop_invariants(loop.graph));
+}
+
 }  // namespace
 }  // namespace xrt
