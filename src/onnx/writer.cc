@@ -116,7 +116,16 @@ void Writer::write_node(NodeId id, onnx::NodeProto* proto) {
   proto->set_op_type(node.op);
   if (!node.domain.empty()) proto->set_domain(node.domain);
   for (const ValueId v : node.inputs) proto->add_input(v.valid() ? name(v) : std::string());
-  for (const ValueId v : node.outputs) proto->add_output(v.valid() ? name(v) : std::string());
+  // ONNX Runtime ends the process for a Loop, and refuses an If or a Scan, without one of its
+  // outputs.
+  const bool has_bodies = !Graph::subgraphs(node).empty();
+  for (const ValueId v : node.outputs) {
+    if (v.valid()) {
+      proto->add_output(name(v));
+    } else {
+      proto->add_output(has_bodies ? unique(node.name + "/unused") : "");
+    }
+  }
   const auto write_graph = [this](const Graph& body, onnx::GraphProto* out) {
     Writer(body, tensor_writer_, this).write(out);
   };

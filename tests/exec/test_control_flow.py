@@ -8,7 +8,7 @@ import onnx
 import openxrt
 import pytest
 from onnx import TensorProto, helper
-from small_models import model_proto, tensor
+from small_models import model_proto, tensor, usable
 
 STEPS, SIZE = 6, 8
 
@@ -130,3 +130,65 @@ def test_two_bodies_do_not_share_a_program() -> None:
     check(second)
     assert first.explain().nodes_per_engine == {"runtime": 1, "native": 4}
     assert second.explain().nodes_per_engine == {"runtime": 1, "openvino": 4}
+
+
+def without_results(op: str, names: list[str]) -> bytes:
+    """A node whose body makes 2x (in three turns 8x), |x| and -x; it has those with a name."""
+    made = [
+        helper.make_node("Add", ["x", "x"], ["double"]),
+        helper.make_node("Abs", ["x"], ["size"]),
+        helper.make_node("Neg", ["x"], ["minus"]),
+    ]
+    results = [tensor(name, TensorProto.FLOAT, [2]) for name in ("double", "size", "minus")]
+    x = tensor("x", TensorProto.FLOAT, [2])
+    if op == "Loop":
+        made.append(helper.make_node("Identity", ["on"], ["still"]))
+        number = tensor("i", TensorProto.INT64, [])
+        body = helper.make_graph(
+            made,
+            "body",
+            [number, tensor("on", TensorProto.BOOL, []), x],
+            [tensor("still", TensorProto.BOOL, []), *results],
+        )
+        node = helper.make_node("Loop", ["three", "", "x"], names, body=body)
+    elif op == "Scan":
+        row = tensor("row", TensorProto.FLOAT, [2])
+        body = helper.make_graph(made, "body", [x, row], results)
+        node = helper.make_node("Scan", ["x", "rows"], names, body=body, num_scan_inputs=1)
+    else:
+        branches = [helper.make_graph(made, name, [], results) for name in ("yes", "no")]
+        node = helper.make_node(
+            "If", ["go"], names, then_branch=branches[0], else_branch=branches[1]
+        )
+    shape = [3, 2] if op != "If" else [2]
+    shapes = {"y": [2], "sizes": shape, "minuses": shape}
+    inputs = {"Loop": [], "Scan": [tensor("rows", TensorProto.FLOAT, [3, 2])]}
+    model = model_proto(
+        [helper.make_node("Constant", [], ["three"], value_int=3), node],
+        [x, *inputs.get(op, [tensor("go", TensorProto.BOOL, [])])],
+        [tensor(name, TensorProto.FLOAT, shapes[name]) for name in names if name],
+    )
+    return model.SerializeToString()
+
+
+@pytest.mark.parametrize("engine", ["native", "openvino", "xla", "onnxruntime"])
+@pytest.mark.parametrize("op", ["Loop", "Scan", "If"])
+@pytest.mark.parametrize(
+    "names",
+    [["y", "", "minuses"], ["", "sizes", "minuses"], ["y", "sizes", ""], ["", "", "minuses"]],
+)
+def test_results_that_are_left_out(engine: str, op: str, names: list[str]) -> None:
+    """ONNX Runtime ends the process for such a Loop."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    program = openxrt.load(
+        without_results(op, names), engine=list(dict.fromkeys([engine, "native"]))
+    )
+    x = np.array([1.5, -2], np.float32)
+    feeds = {"x": x, "rows": np.ones((3, 2), np.float32), "go": np.array(True)}
+    found = program.run({name: feeds[name] for name in [i.name for i in program.inputs]})
+    turns = [x] if op == "If" else [x, 2 * x, 4 * x]
+    wanted = {"y": 2 * turns[-1], "sizes": np.abs(turns), "minuses": np.negative(turns)}
+    assert set(found) == {name for name in names if name}
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, wanted[name].reshape(value.shape))
