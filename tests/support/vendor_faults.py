@@ -570,6 +570,28 @@ OPENVINO = [
     scales_by_channel(),
     batch_first(),
     fault(
+        "Scan whose body reads no scanned value has one turn",
+        [
+            helper.make_node(
+                "Scan",
+                ["x", "rows"],
+                ["y"],
+                num_scan_inputs=1,
+                body=helper.make_graph(
+                    [helper.make_node("Add", ["state", "state"], ["next"])],
+                    "body",
+                    [
+                        tensor("state", TensorProto.FLOAT, [2]),
+                        tensor("row", TensorProto.FLOAT, [1]),
+                    ],
+                    [tensor("next", TensorProto.FLOAT, [2])],
+                ),
+            )
+        ],
+        {"x": f32(1, 2), "rows": f32([0], [0], [0])},
+        [f32(8, 16)],
+    ),
+    fault(
         "Size of a constant without elements is 1",
         [helper.make_node("Size", ["x"], ["y"])],
         {},

@@ -188,6 +188,18 @@ std::optional<std::string> compress(const Graph& graph, const Node& node) {
   return "its condition may have no elements, by whose number the CPU plugin divides";
 }
 
+// Scanned values are the last inputs.
+std::optional<std::string> scan(const Graph&, const Node& node) {
+  const auto body = node.attr_graph("body");
+  if (body == nullptr) return std::nullopt;  // asked of the op, not of a node
+  const auto scanned = static_cast<std::ptrdiff_t>(need_int(node, "num_scan_inputs"));
+  const bool one_is_read = std::any_of(
+      body->inputs().end() - scanned, body->inputs().end(),
+      [&](ValueId input) { return !body->uses(input).empty() || body->is_output(input); });
+  if (one_is_read) return std::nullopt;
+  return "it counts the turns by a scanned value that the body reads, and there is none";
+}
+
 std::optional<std::string> recurrence(const Graph&, const Node& node) {
   if (need_int(node, "layout") == 0) return std::nullopt;
   return "its ONNX frontend takes the batch for the steps where the batch comes first";
@@ -574,6 +586,7 @@ constexpr Rule kRules[] = {
     {"RandomUniformLike", random},
     {"Resize", resize},
     {"RoiAlign", roi_align},
+    {"Scan", scan},
     {"Selu", factors},
     {"Size", size},
     {"Slice", slice},
