@@ -592,6 +592,34 @@ OPENVINO = [
         [f32(8, 16)],
     ),
     fault(
+        "A state that is a scanned value is that of the next turn",
+        [
+            helper.make_node(
+                "Scan",
+                ["x", "rows"],
+                ["last", "y"],
+                num_scan_inputs=1,
+                body=helper.make_graph(
+                    [
+                        helper.make_node("Identity", ["row"], ["next"]),
+                        helper.make_node("Neg", ["state"], ["minus"]),
+                    ],
+                    "body",
+                    [
+                        tensor("state", TensorProto.FLOAT, [1]),
+                        tensor("row", TensorProto.FLOAT, [1]),
+                    ],
+                    [
+                        tensor("next", TensorProto.FLOAT, [1]),
+                        tensor("minus", TensorProto.FLOAT, [1]),
+                    ],
+                ),
+            )
+        ],
+        {"x": f32(1), "rows": f32([2], [3], [4])},
+        [f32([-1], [-2], [-3])],
+    ),
+    fault(
         "Size of a constant without elements is 1",
         [helper.make_node("Size", ["x"], ["y"])],
         {},

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engines/openvino/extensions.h"
 #include "ir/attributes.h"
+#include "ir/pattern.h"
 #include "ops/deciding_operands.h"
 #include "ops/empties.h"
 #include "ops/op_facts.h"
@@ -188,14 +191,38 @@ std::optional<std::string> compress(const Graph& graph, const Node& node) {
   return "its condition may have no elements, by whose number the CPU plugin divides";
 }
 
-// Scanned values are the last inputs.
+// Values whose elements, as they are, some output has that is one of the first `outputs`.
+std::set<ValueId> handed_on(const Graph& body, std::size_t outputs) {
+  std::vector<ValueId> values(body.outputs().begin(),
+                              body.outputs().begin() + static_cast<std::ptrdiff_t>(outputs));
+  std::set<ValueId> found;
+  while (!values.empty()) {
+    const ValueId value = values.back();
+    values.pop_back();
+    if (!value.valid() || !found.insert(value).second) continue;
+    const Node* node = producer(body, value);
+    const bool moves = node != nullptr && (op_facts(*node).moves != Moves::kNo ||
+                                           node->op == "Concat" || node->op == "Cast");
+    if (moves) values.insert(values.end(), node->inputs.begin(), node->inputs.end());
+  }
+  return found;
+}
+
+// States are the first inputs, scanned values the last.
 std::optional<std::string> scan(const Graph&, const Node& node) {
   const auto body = node.attr_graph("body");
   if (body == nullptr) return std::nullopt;  // asked of the op, not of a node
-  const auto scanned = static_cast<std::ptrdiff_t>(need_int(node, "num_scan_inputs"));
-  const bool one_is_read = std::any_of(
-      body->inputs().end() - scanned, body->inputs().end(),
-      [&](ValueId input) { return !body->uses(input).empty() || body->is_output(input); });
+  const std::size_t states =
+      body->inputs().size() - static_cast<std::size_t>(need_int(node, "num_scan_inputs"));
+  const std::set<ValueId> kept = handed_on(*body, states);
+  bool one_is_read = false;
+  for (std::size_t i = states; i < body->inputs().size(); ++i) {
+    const ValueId scanned = body->inputs()[i];
+    if (kept.contains(scanned)) {
+      return "a state that is a part of a scanned value changes before the next turn reads it";
+    }
+    one_is_read = one_is_read || !body->uses(scanned).empty() || body->is_output(scanned);
+  }
   if (one_is_read) return std::nullopt;
   return "it counts the turns by a scanned value that the body reads, and there is none";
 }
