@@ -23,7 +23,7 @@ def draw(b: Builder, op: str, like: Value, dtype: torch.dtype) -> Value:
     return Value(ids[0], dtype, like.shape, like.rank)
 
 
-@lowering("aten.rand.default")
+@lowering("aten.rand.default", "aten.rand.generator")
 def rand(
     b: Builder, size: Sequence[Int], *, dtype: torch.dtype | None = None, **_: object
 ) -> Value:
@@ -31,7 +31,7 @@ def rand(
     return draw(b, "RandomUniformLike", filled(b, size, 0, wanted), wanted)
 
 
-@lowering("aten.randn.default")
+@lowering("aten.randn.default", "aten.randn.generator")
 def randn(
     b: Builder, size: Sequence[Int], *, dtype: torch.dtype | None = None, **_: object
 ) -> Value:
