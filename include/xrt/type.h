@@ -39,7 +39,7 @@ using Shape = std::vector<Dim>;
 struct XRT_API Type {
   enum class Kind : std::uint8_t { kTensor, kSequence, kOptional, kMap, kSparseTensor };
 
-  Kind kind = Kind::kTensor;
+  Kind kind = Kind::kTensor;  // a value of kMap is a sequence: its keys, and what they stand for
   DType dtype = DType::kUndefined;      // tensor: of its elements; map: of its keys
   std::optional<Shape> shape;           // tensor only; absent: the rank is unknown
   std::shared_ptr<const Type> element;  // sequence, optional, map: the type of what it holds

@@ -172,8 +172,9 @@ class PyProgram {
     // What becomes a tensor of the framework is used on the framework's stream.
     execute(inputs, outputs, streams, {}, api != nullptr ? streams.callers() : std::nullopt);
     nb::list results;
-    for (const Data& data : outputs.data) {
-      results.append(api != nullptr ? to_framework(data, *api) : to_python(data));
+    for (std::size_t i = 0; i < outputs.data.size(); ++i) {
+      const Data& data = outputs.data[i];
+      results.append(api != nullptr ? to_framework(data, *api) : to_python(data, output_type(i)));
     }
     return results;
   }
@@ -403,8 +404,10 @@ class PyProgram {
 
   nb::object result(const Outputs& outputs, std::size_t i) const {
     if (i < outputs.objects.size() && outputs.objects[i].is_valid()) return outputs.objects[i];
-    return to_python(outputs.data[i]);
+    return to_python(outputs.data[i], output_type(i));
   }
+
+  const Type& output_type(std::size_t i) const { return program_->outputs()[i].type; }
 
   std::shared_ptr<Program> program_;
   std::string device_;

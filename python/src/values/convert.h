@@ -70,6 +70,9 @@ Data to_result(nanobind::handle object, const Type& type, std::string_view name)
 // `read_only` stay so: their flag cannot be set again, and DLPack hands it on.
 nanobind::object to_python(const Data& data, bool read_only = false);
 
+// The same of a value of that type, whose maps are dicts.
+nanobind::object to_python(const Data& data, const Type& type);
+
 // The table of a framework's C functions; null where the type of its tensors has none of a version
 // known here.
 const dlpack::ExchangeApi* exchange_api(PyTypeObject* type);

@@ -264,6 +264,24 @@ Tensor to_tensor(nb::handle object, const Type& type, std::string_view name, Acc
 
 }  // namespace
 
+namespace {
+
+// A dict as its keys and its values.
+Data to_map(nb::handle object, const Type& type, std::string_view name) {
+  if (!PyDict_Check(object.ptr()) || !type.element->is_tensor()) {
+    fail(name, fmt::format("a {} was given where {} is wanted; pass a dict", kind_of(object),
+                           to_string(type)));
+  }
+  const auto part = [&](const char* of, DType dtype) {
+    const nb::list list(object.attr(of)());
+    return from_numbers(list, Type::tensor(dtype, Shape{Dim()}), name);
+  };
+  const DType values = type.element->dtype;
+  return Data::sequence(values, {part("keys", type.dtype), part("values", values)});
+}
+
+}  // namespace
+
 Data to_data(nb::handle object, const Type& type, std::string_view name, Access access,
              ProducerStreams* streams) {
   switch (type.kind) {
@@ -290,6 +308,7 @@ Data to_data(nb::handle object, const Type& type, std::string_view name, Access 
       }
       return to_tensor(object, type, name, access, streams);
     case Type::Kind::kMap:
+      return to_map(object, type, name);
     case Type::Kind::kSparseTensor:
       break;
   }

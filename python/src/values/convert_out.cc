@@ -172,6 +172,21 @@ nb::object to_python(const Data& data, bool read_only) {
   return nb::none();
 }
 
+nb::object to_python(const Data& data, const Type& type) {
+  if (!data.is_sequence() || type.element == nullptr) return to_python(data);
+  if (type.kind == Type::Kind::kOptional) return to_python(data, *type.element);
+  if (type.kind != Type::Kind::kMap) {
+    nb::list items;
+    for (const Data& item : data.items()) items.append(to_python(item, *type.element));
+    return items;
+  }
+  nb::dict map;
+  const nb::object keys = to_python(data.items().at(0)).attr("tolist")();
+  const nb::object values = to_python(data.items().at(1)).attr("tolist")();
+  for (std::size_t i = 0; i < nb::len(keys); ++i) map[keys[i]] = values[i];
+  return map;
+}
+
 void bind_convert(nb::module_& module) {
   const nb::class_<TensorBuffer> buffer(module, "TensorBuffer", nb::type_slots(buffer_slots),
                                         "Memory of a tensor, lent to NumPy.");

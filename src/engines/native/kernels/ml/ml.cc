@@ -331,6 +331,31 @@ Created create_feature_vectorizer(const KernelCreateContext& create) {
   });
 }
 
+// A map from labels to scores for each row. It is a sequence of two tensors, keys and values (see
+// xrt/type.h); all rows share the keys.
+Created create_zip_map(const KernelCreateContext& create) {
+  const Labels keys(create.node(), "classlabels");
+  if (!keys.list.defined()) fail("classlabels_strings and classlabels_int64s are missing");
+  return make_kernel([keys](KernelContext& k) {
+    const Tensor& x = k.input(0);
+    const std::int64_t labels = keys.list.count();
+    if (x.rank() < 1 || x.rank() > 2 || x.dims().back() != labels) {
+      fail("the input " + shape_text(x.dims()) + " has no score for each of " +
+           std::to_string(labels) + " labels");
+    }
+    const std::int64_t rows = x.rank() == 1 ? 1 : x.dims()[0];
+    std::vector<Data> maps;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const float* scores = x.data<float>() + row * labels;
+      Tensor values =
+          Tensor::from<float>(DType::kFloat32, {labels},
+                              std::span<const float>(scores, static_cast<std::size_t>(labels)));
+      maps.push_back(Data::sequence(DType::kFloat32, {keys.list, std::move(values)}));
+    }
+    k.set_output(0, Data::sequence(DType::kFloat32, std::move(maps)));
+  });
+}
+
 }  // namespace
 
 void register_ml_kernels(KernelRegistry& registry) {
@@ -338,6 +363,9 @@ void register_ml_kernels(KernelRegistry& registry) {
   const auto add = [&](const char* op, auto supports, auto create) {
     registry.add({.domain = "ai.onnx.ml", .op = op, .supports = supports, .create = create});
   };
+  add(
+      "ZipMap", [](const NodeView& n) { return n.check_input(0, DTypeSet{DType::kFloat32}); },
+      create_zip_map);
   add(
       "LabelEncoder",
       [](const NodeView& n) { return n.check_input(0, kNumericTypes | kStringType); },
