@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import openxrt
 import pytest
+from build_tree import xrt
 from onnx import TensorProto, helper
 from small_models import model_proto, tensor, usable
 
@@ -47,6 +50,24 @@ def test_each_row_is_a_dict(labels: str, isolation: dict[str, str], engine: str)
         x = np.random.default_rng(rows).standard_normal((rows, 3)).astype(np.float32)
         (wanted,) = session.run(None, {"x": x})
         assert program.run({"x": x})["y"] == wanted
+
+
+def test_the_command_writes_keys_and_values(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(scores_by_label(LABELS["strings"], [2, 3]))
+    command = [
+        "run",
+        tmp_path / "model.onnx",
+        "-e",
+        "native",
+        "-i",
+        "ones",
+        "-o",
+        tmp_path / "y.npz",
+    ]
+    subprocess.run([xrt(), *command], check=True, capture_output=True)
+    found = np.load(tmp_path / "y.npz", allow_pickle=True)
+    assert sorted(found) == ["y[0][0]", "y[0][1]", "y[1][0]", "y[1][1]"]
+    np.testing.assert_array_equal(found["y[1][1]"], [-1, -1, -1])
 
 
 def test_one_row_without_an_axis() -> None:

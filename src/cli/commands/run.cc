@@ -45,19 +45,19 @@ constexpr const char* kFooter = R"(Examples:
 Images are resized to the input's height and width (triangle filter), scaled to 0..1, then
 (value - mean) / std per channel; a uint8 input takes the pixels as they are.)";
 
+// A sequence within a sequence, or a map in one, has items of items.
+void add_tensors(const std::string& name, const Data& data, std::map<std::string, Tensor>& arrays) {
+  if (data.is_tensor()) arrays[name] = data.tensor();
+  if (!data.is_sequence()) return;
+  for (std::size_t k = 0; k < data.items().size(); ++k) {
+    add_tensors(fmt::format("{}[{}]", name, k), data.items()[k], arrays);
+  }
+}
+
 std::map<std::string, Tensor> tensors_by_name(const std::vector<Port>& ports,
                                               const std::vector<Data>& outputs) {
   std::map<std::string, Tensor> arrays;
-  for (std::size_t i = 0; i < ports.size(); ++i) {
-    if (outputs[i].is_tensor()) {
-      arrays[ports[i].name] = outputs[i].tensor();
-    } else if (outputs[i].is_sequence()) {
-      for (std::size_t k = 0; k < outputs[i].items().size(); ++k) {
-        const Data& item = outputs[i].items()[k];
-        if (item.is_tensor()) arrays[fmt::format("{}[{}]", ports[i].name, k)] = item.tensor();
-      }
-    }
-  }
+  for (std::size_t i = 0; i < ports.size(); ++i) add_tensors(ports[i].name, outputs[i], arrays);
   return arrays;
 }
 
