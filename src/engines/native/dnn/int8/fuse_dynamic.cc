@@ -25,6 +25,7 @@ namespace {
 
 // float32 holds all whole numbers up to here.
 constexpr std::int64_t kExactInFloat = std::int64_t{1} << 24;
+constexpr std::size_t kMostParts = 16;
 // The largest difference between bytes and their zero point.
 constexpr std::int64_t kLargestByte = 255;
 
@@ -67,16 +68,16 @@ std::optional<SplitWeights> split(const Tensor& w, const Tensor* zero, std::size
 }
 
 // Where parts of the input channels begin, over each of which float32 holds a convolution's sums
-// exactly, whatever X is. Nothing where a single channel is too much, or there are groups and one
-// part is not enough.
+// exactly, whatever X is. Nothing where a single channel is too much, there are too many parts, or
+// groups and one part is not enough.
 std::optional<std::vector<std::int64_t>> exact_parts(const SplitWeights& weights,
                                                      std::int64_t groups) {
   const Dims& dims = weights.first.dims();
   const std::int64_t window = weights.first.count() / (dims[0] * dims[1]);
   const float* difference = weights.differences.data();
   std::vector<std::int64_t> begins{0};
-  std::vector<std::int64_t> sums(
-      static_cast<std::size_t>(dims[0]));  // of the part, by output channel
+  // Of the part, by output channel.
+  std::vector<std::int64_t> sums(static_cast<std::size_t>(dims[0]));
   for (std::int64_t c = 0; c < dims[1]; ++c) {
     std::vector<std::int64_t> more(sums.size());
     for (std::int64_t o = 0; o < dims[0]; ++o) {
@@ -89,7 +90,7 @@ std::optional<std::vector<std::int64_t>> exact_parts(const SplitWeights& weights
     if (*std::max_element(more.begin(), more.end()) > kExactInFloat) return std::nullopt;
     std::transform(sums.begin(), sums.end(), more.begin(), sums.begin(), std::plus<>());
     if (*std::max_element(sums.begin(), sums.end()) <= kExactInFloat) continue;
-    if (groups != 1) return std::nullopt;
+    if (groups != 1 || begins.size() == kMostParts) return std::nullopt;
     begins.push_back(c);
     sums = std::move(more);
   }
