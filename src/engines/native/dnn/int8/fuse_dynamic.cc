@@ -16,6 +16,7 @@
 #include "engines/native/dnn/int8/int8.h"
 #include "engines/native/dnn/int8/report.h"
 #include "engines/native/dnn/post_ops.h"
+#include "ir/attributes.h"
 #include "ir/pattern.h"
 #include "ops/canonical.h"
 #include "ops/quantized.h"
