@@ -128,7 +128,7 @@ enum {
   XRT_TENSOR = 1,
   XRT_SEQUENCE = 2, /* of values */
   XRT_OPTIONAL = 3, /* of a port: xrt_port.type says of what */
-  XRT_OTHER = 4     /* of a port: a map, a sparse tensor; such programs cannot be run */
+  XRT_OTHER = 4     /* of a port: a map, whose values are sequences; or no value of this library */
 };
 
 typedef struct xrt_value xrt_value;
