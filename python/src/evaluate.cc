@@ -77,7 +77,8 @@ nb::dict evaluate_programs(const nb::list& of_devices, const PyLabelledSet& data
       const Gil gil;
       nb::dict outputs;
       for (std::size_t i = 0; i < done.outputs.size(); ++i) {
-        outputs[nb::str(evaluated.outputs()[i].name.c_str())] = to_python(done.outputs[i]);
+        outputs[nb::str(evaluated.outputs()[i].name.c_str())] =
+            to_python(done.outputs[i], evaluated.outputs()[i].type);
       }
       judge(outputs, nb::cast(done.batch.labels), nb::cast(done.batch.counts));
     };

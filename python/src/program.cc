@@ -174,7 +174,8 @@ class PyProgram {
     nb::list results;
     for (std::size_t i = 0; i < outputs.data.size(); ++i) {
       const Data& data = outputs.data[i];
-      results.append(api != nullptr ? to_framework(data, *api) : to_python(data, output_type(i)));
+      const bool is_lent = api != nullptr && data.is_tensor();
+      results.append(is_lent ? to_framework(data, *api) : to_python(data, output_type(i)));
     }
     return results;
   }
@@ -516,9 +517,8 @@ void bind_program(nb::module_& module) {
           "Inputs: NumPy arrays (ml_dtypes too), anything with __dlpack__ on the CPU or on the "
           "program's GPU, buffers, numbers, lists; a list for a sequence, None for an empty "
           "optional. Dense memory is used in place, never copied.\n"
-          "Results are NumPy arrays, lists of a sequence and dicts of a map; with an input on the "
-          "GPU "
-          "they are DeviceArrays there.\n"
+          "Results are NumPy arrays, lists of a sequence and dicts of a map; with an input on\n"
+          "the GPU they are DeviceArrays there.\n"
           "timeout: seconds; a run that takes longer is ResourceError. An input of that name comes "
           "first.\n"
           "Raises InvalidArgument naming the input for a wrong count, dtype or shape.")

@@ -262,10 +262,6 @@ Tensor to_tensor(nb::handle object, const Type& type, std::string_view name, Acc
                          kind_of(object), to_string(type)));
 }
 
-}  // namespace
-
-namespace {
-
 // A dict as its keys and its values.
 Data to_map(nb::handle object, const Type& type, std::string_view name) {
   if (!PyDict_Check(object.ptr()) || !type.element->is_tensor()) {
