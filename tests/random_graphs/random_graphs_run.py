@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs random graphs (openxrt.conformance.random_graphs) on engines and compares with ONNX Runtime.
+"""Runs random graphs (openxrt.conformance.random_graphs and random_control_flow) on engines and
+compares with ONNX Runtime.
 
 ./dev fuzz graphs --engines native,openvino --seed 100000 --count 5000
+./dev fuzz graphs --kind flow --engines native,openvino --count 1000
 ./dev fuzz graphs --engines xla --only 169 --save graph.onnx
 
 ONNX Runtime computes each graph node by node, without its optimisers, and a second time on inputs
@@ -13,21 +15,25 @@ from __future__ import annotations
 
 import argparse
 import collections
+import itertools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import openxrt
 from openxrt.conformance.judge import most_wrong
+from openxrt.conformance.random_control_flow import make_random_control_flow
 from openxrt.conformance.random_graphs import RandomGraph, make_random_graph, nearby
 from small_models import usable
 
+KINDS = {"layers": make_random_graph, "flow": make_random_control_flow}
 ENGINES = ("native", "openvino", "xla", "onnxruntime", "tvm")
 NODES = 24  # of a graph, at most, about
 BATCH = 100  # graphs of one process
@@ -37,20 +43,32 @@ Outcome = tuple[
 ]  # "right", "wrong", "error", "unjudged" or "crash", and what is to be said
 
 
+def name_results(nodes: Iterable[onnx.NodeProto], number: Iterator[int]) -> None:
+    """Gives names to results that are left out: ONNX Runtime ends the process for those of a Loop,
+    and takes no If or Scan of which one is missing."""
+    for node in nodes:
+        for i, result in enumerate(node.output):
+            node.output[i] = result or f"unread{next(number)}"
+        for attribute in node.attribute:
+            name_results(attribute.g.node, number)
+
+
 def reference(graph: RandomGraph) -> list[tuple[list[np.ndarray], list[np.ndarray]]]:
     """What ONNX Runtime computes in each run, and for inputs nearby."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(graph.model, options)
+    model = onnx.load_model_from_string(graph.model)
+    name_results(model.graph.node, itertools.count())
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
     return [(session.run(None, feeds), session.run(None, nearby(feeds))) for feeds in graph.runs]
 
 
-def check(number: int, engine: str, nodes: int) -> Outcome:
+def check(kind: str, number: int, engine: str, nodes: int) -> Outcome:
     """How the graph of this number, of up to about so many nodes, ends on the engine, with "native"
     for what it does not take."""
-    graph = make_random_graph(number, nodes)
+    graph = KINDS[kind](number, nodes)
     try:
         wanted = reference(graph)
     except Exception as error:  # ONNX Runtime's are of classes without a base
@@ -75,13 +93,16 @@ def check(number: int, engine: str, nodes: int) -> Outcome:
 
 
 def check_apart(
-    engine: str, first: int, count: int, nodes: int = NODES
+    kind: str, engine: str, first: int, count: int, nodes: int = NODES
 ) -> Iterator[tuple[int, Outcome]]:
     """The outcomes of graphs that processes of their own run, one after a crash of another."""
     end = first + count
     while first < end:
         process = subprocess.Popen(
-            [sys.executable, __file__, "--batch", engine, *map(str, (first, end - first, nodes))],
+            [
+                *(sys.executable, __file__, "--batch", kind, engine),
+                *map(str, (first, end - first, nodes)),
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -103,10 +124,10 @@ def check_apart(
             first += 1
 
 
-def run_batch(engine: str, first: int, count: int, nodes: int) -> None:
+def run_batch(kind: str, engine: str, first: int, count: int, nodes: int) -> None:
     """What a process of its own does: a line for each graph."""
     for number in range(first, first + count):
-        print(json.dumps(check(number, engine, nodes)), flush=True)
+        print(json.dumps(check(kind, number, engine, nodes)), flush=True)
 
 
 def main(arguments: list[str]) -> int:
@@ -115,6 +136,7 @@ def main(arguments: list[str]) -> int:
         description="Random graphs on engines, compared with ONNX Runtime."
     )
     parser.add_argument("--engines", default=",".join(ENGINES), help="default: %(default)s")
+    parser.add_argument("--kind", choices=KINDS, default="layers", help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="the number of the first graph")
     parser.add_argument("--count", type=int, default=1000, help="how many graphs (%(default)s)")
     parser.add_argument(
@@ -131,10 +153,10 @@ def main(arguments: list[str]) -> int:
     engines = options.engines.split(",")
     if options.only is not None:
         if options.save:
-            graph = make_random_graph(options.only, options.nodes)
+            graph = KINDS[options.kind](options.only, options.nodes)
             Path(options.save).write_bytes(graph.model)
         for engine in engines:
-            print(engine, *check(options.only, engine, options.nodes))
+            print(engine, *check(options.kind, options.only, engine, options.nodes))
         return 0
     failed = 0
     for engine in engines:
@@ -146,7 +168,8 @@ def main(arguments: list[str]) -> int:
         end = options.seed + options.count
 
         def batch(first: int, engine: str = engine, end: int = end) -> list[tuple[int, Outcome]]:
-            return list(check_apart(engine, first, min(BATCH, end - first), options.nodes))
+            count = min(BATCH, end - first)
+            return list(check_apart(options.kind, engine, first, count, options.nodes))
 
         with ThreadPoolExecutor(options.jobs) as pool:
             for outcomes in pool.map(batch, firsts):
@@ -161,6 +184,6 @@ def main(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--batch"]:
-        run_batch(sys.argv[2], *map(int, sys.argv[3:]))
+        run_batch(*sys.argv[2:4], *map(int, sys.argv[4:]))
         sys.exit()
     sys.exit(main(sys.argv[1:]))

@@ -620,6 +620,101 @@ OPENVINO = [
         [f32([-1], [-2], [-3])],
     ),
     fault(
+        "A state that a Scan within reads changes before that",
+        [
+            helper.make_node(
+                "Scan",
+                ["x", "rows"],
+                ["last", "y"],
+                num_scan_inputs=1,
+                body=helper.make_graph(
+                    [
+                        helper.make_node("Unsqueeze", ["state", "axes"], ["inner_rows"]),
+                        helper.make_node(
+                            "Scan",
+                            ["state", "inner_rows"],
+                            ["changed"],
+                            num_scan_inputs=1,
+                            body=helper.make_graph(
+                                [helper.make_node("Add", ["s", "r"], ["t"])],
+                                "inner",
+                                [
+                                    tensor("s", TensorProto.FLOAT, [1]),
+                                    tensor("r", TensorProto.FLOAT, [1]),
+                                ],
+                                [tensor("t", TensorProto.FLOAT, [1])],
+                            ),
+                        ),
+                        helper.make_node("Identity", ["state"], ["next"]),
+                        helper.make_node("Add", ["changed", "row"], ["sum"]),
+                    ],
+                    "body",
+                    [
+                        tensor("state", TensorProto.FLOAT, [1]),
+                        tensor("row", TensorProto.FLOAT, [1]),
+                    ],
+                    [
+                        tensor("next", TensorProto.FLOAT, [1]),
+                        tensor("sum", TensorProto.FLOAT, [1]),
+                    ],
+                ),
+            )
+        ],
+        {"x": f32(1), "rows": f32([2], [3], [4])},
+        [f32([4], [5], [6])],
+        constants={"axes": np.array([0])},
+    ),
+    fault(
+        "An If whose condition a Loop of constants computes does not compile",
+        [
+            helper.make_node(
+                "Loop",
+                ["two", "true"],
+                ["turns"],
+                body=helper.make_graph(
+                    [
+                        helper.make_node("Less", ["turn", "one"], ["again"]),
+                        helper.make_node("Identity", ["turn"], ["number"]),
+                    ],
+                    "body",
+                    [tensor("turn", TensorProto.INT64, []), tensor("going", TensorProto.BOOL, [])],
+                    [
+                        tensor("again", TensorProto.BOOL, []),
+                        tensor("number", TensorProto.INT64, []),
+                    ],
+                ),
+            ),
+            helper.make_node("ReduceMax", ["turns"], ["last"], keepdims=0),
+            helper.make_node("Greater", ["last", "zero"], ["condition"]),
+            helper.make_node(
+                "If",
+                ["condition"],
+                ["y"],
+                then_branch=helper.make_graph(
+                    [helper.make_node("Neg", ["x"], ["a"])],
+                    "then",
+                    [],
+                    [tensor("a", TensorProto.FLOAT, [2])],
+                ),
+                else_branch=helper.make_graph(
+                    [helper.make_node("Abs", ["x"], ["b"])],
+                    "else",
+                    [],
+                    [tensor("b", TensorProto.FLOAT, ["n"])],
+                ),
+            ),
+        ],
+        {"x": f32(1, -2)},
+        [f32(-1, 2)],
+        constants={
+            "zero": np.array(0),
+            "one": np.array(1),
+            "two": np.array(2),
+            "true": np.array(True),
+        },
+        open_sizes=True,
+    ),
+    fault(
         "Size of a constant without elements is 1",
         [helper.make_node("Size", ["x"], ["y"])],
         {},

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -191,40 +190,23 @@ std::optional<std::string> compress(const Graph& graph, const Node& node) {
   return "its condition may have no elements, by whose number the CPU plugin divides";
 }
 
-// Values whose elements, as they are, some output has that is one of the first `outputs`.
-std::set<ValueId> handed_on(const Graph& body, std::size_t outputs) {
-  std::vector<ValueId> values(body.outputs().begin(),
-                              body.outputs().begin() + static_cast<std::ptrdiff_t>(outputs));
-  std::set<ValueId> found;
-  while (!values.empty()) {
-    const ValueId value = values.back();
-    values.pop_back();
-    if (!value.valid() || !found.insert(value).second) continue;
-    const Node* node = producer(body, value);
-    const bool moves = node != nullptr && (op_facts(*node).moves != Moves::kNo ||
-                                           node->op == "Concat" || node->op == "Cast");
-    if (moves) values.insert(values.end(), node->inputs.begin(), node->inputs.end());
-  }
-  return found;
-}
-
-// States are the first inputs, scanned values the last.
-std::optional<std::string> scan(const Graph&, const Node& node) {
+// Its results are constants, and so are conditions of branches that are computed of them.
+std::optional<std::string> loop(const Graph& graph, const Node& node) {
   const auto body = node.attr_graph("body");
   if (body == nullptr) return std::nullopt;  // asked of the op, not of a node
-  const std::size_t states =
-      body->inputs().size() - static_cast<std::size_t>(need_int(node, "num_scan_inputs"));
-  const std::set<ValueId> kept = handed_on(*body, states);
-  bool one_is_read = false;
-  for (std::size_t i = states; i < body->inputs().size(); ++i) {
-    const ValueId scanned = body->inputs()[i];
-    if (kept.contains(scanned)) {
-      return "a state that is a part of a scanned value changes before the next turn reads it";
-    }
-    one_is_read = one_is_read || !body->uses(scanned).empty() || body->is_output(scanned);
+  const auto& captures = body->captures();
+  const auto is_data = [&](ValueId v) { return is_computed(graph, v); };
+  if (std::any_of(node.inputs.begin(), node.inputs.end(), is_data) ||
+      std::any_of(captures.begin(), captures.end(),
+                  [&](const Capture& c) { return is_data(c.outer); })) {
+    return std::nullopt;
   }
-  if (one_is_read) return std::nullopt;
-  return "it counts the turns by a scanned value that the body reads, and there is none";
+  return "the CPU plugin may not compile a loop that reads constants alone";
+}
+
+std::optional<std::string> scan(const Graph&, const Node&) {
+  return "the CPU plugin changes a state in place while results, other states and bodies in the "
+         "body still read it, and counts the turns by a scanned value that the body may not read";
 }
 
 std::optional<std::string> recurrence(const Graph&, const Node& node) {
@@ -596,6 +578,7 @@ constexpr Rule kRules[] = {
     {"HardSigmoid", factors},
     {"LSTM", lstm},
     {"LRN", local_norm},
+    {"Loop", loop},
     {"LpPool", long_pool},
     {"MatMul", product},
     {"MaxPool", max_pool},
