@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/element.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -109,6 +110,29 @@ double element_as_double(const Tensor& tensor, std::int64_t i) {
       break;
   }
   throw Error(ErrorCode::kInvalidArgument, "strings are not numbers");
+}
+
+void copy_packed_elements(DType dtype, const void* source, std::int64_t source_index, void* target,
+                          std::int64_t target_index, std::int64_t count) {
+  const int bits = bit_width(dtype);
+  const std::int64_t per_byte = 8 / bits;
+  const auto* from = static_cast<const std::uint8_t*>(source);
+  auto* to = static_cast<std::uint8_t*>(target);
+  std::int64_t done = 0;
+  if (source_index % per_byte == 0 && target_index % per_byte == 0) {
+    const std::int64_t bytes = count / per_byte;
+    std::copy_n(from + source_index / per_byte, bytes, to + target_index / per_byte);
+    done = bytes * per_byte;
+  }
+  const auto mask = static_cast<unsigned>((1 << bits) - 1);
+  for (; done < count; ++done) {
+    const std::int64_t read = source_index + done;
+    const std::int64_t written = target_index + done;
+    const unsigned value = from[read / per_byte] >> (read % per_byte * bits) & mask;
+    const auto shift = static_cast<unsigned>(written % per_byte * bits);
+    std::uint8_t& byte = to[written / per_byte];
+    byte = static_cast<std::uint8_t>((byte & ~(mask << shift)) | value << shift);
+  }
 }
 
 }  // namespace xrt

@@ -13,4 +13,9 @@ namespace xrt {
 // strings.
 XRT_API double element_as_double(const Tensor& tensor, std::int64_t i);
 
+// Copies elements that are narrower than a byte; the elements around them stay. Indices and `count`
+// are in elements.
+XRT_API void copy_packed_elements(DType dtype, const void* source, std::int64_t source_index,
+                                  void* target, std::int64_t target_index, std::int64_t count);
+
 }  // namespace xrt

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/element.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -41,6 +42,10 @@ void copy_elements(const Tensor& source, std::int64_t from, Tensor& target, std:
     std::copy_n(source.strings() + from, count, target.strings() + to);
     return;
   }
+  if (is_packed(source.dtype())) {
+    copy_packed_elements(source.dtype(), source.raw(), from, target.raw(), to, count);
+    return;
+  }
   const std::size_t size = byte_count(source.dtype(), Dims{1});
   std::memcpy(target.data<std::byte>() + static_cast<std::size_t>(to) * size,
               source.data<std::byte>() + static_cast<std::size_t>(from) * size,
@@ -60,7 +65,7 @@ ScanInput::ScanInput(Tensor whole, std::int64_t axis, bool reverse)
 
 Tensor ScanInput::at(std::int64_t t) {
   const std::int64_t index = reverse_ ? count_ - 1 - t : t;
-  if (outer_ == 1 && whole_.dtype() != DType::kString) {
+  if (outer_ == 1 && whole_.dtype() != DType::kString && !is_packed(whole_.dtype())) {
     std::byte* place = whole_.data<std::byte>() + static_cast<std::size_t>(index * inner_) *
                                                       byte_count(whole_.dtype(), Dims{1});
     if (reinterpret_cast<std::uintptr_t>(place) % kAlignment == 0) {

@@ -22,12 +22,12 @@ using Sizes = std::vector<std::int64_t>;
 // Sorted by op.
 constexpr auto kDecidingOperands = std::to_array<DecidingOperand>({
     {.op = "AffineGrid", .operand = 1, .decides = kSizes, .shapes = true},
-    // It has no such attribute: the axis is the last one.
     {.op = "ArrayFeatureExtractor",
      .operand = 1,
      .decides = kRow,
-     .axis = "axis",
+     .otherwise = -1,
      .domain = "ai.onnx.ml"},
+    {.op = "Attention", .operand = 6, .decides = kLength, .otherwise = -2, .of = 1},
     {.op = "BlackmanWindow", .operand = 0, .decides = kSizes, .shapes = true},
     {.op = "CenterCropPad", .operand = 1, .decides = kSizes, .shapes = true},
     {.op = "Col2Im", .operand = 1, .decides = kSizes, .shapes = true},
@@ -49,6 +49,7 @@ constexpr auto kDecidingOperands = std::to_array<DecidingOperand>({
     {.op = "LSTM", .operand = 4, .decides = kLength, .axis = "layout"},
     {.op = "Loop", .operand = 0, .decides = kOne},
     {.op = "Loop", .operand = 1, .decides = kOne},
+    {.op = "MaxUnpool", .operand = 1, .decides = kPlace},
     {.op = "MaxUnpool", .operand = 2, .decides = kSizes, .shapes = true},
     {.op = "NegativeLogLikelihoodLoss", .operand = 1, .decides = kLabel},
     {.op = "OneHot", .operand = 1, .decides = kSizes, .shapes = true},
@@ -86,9 +87,14 @@ constexpr auto kDecidingOperands = std::to_array<DecidingOperand>({
     {.op = "SoftmaxCrossEntropyLoss", .operand = 1, .decides = kLabel},
     {.op = "Split", .operand = 1, .decides = kSizes, .shapes = true},
     {.op = "Squeeze", .operand = 1, .decides = kAxes, .shapes = true},
-    {.op = "TensorScatter", .operand = 2, .decides = kLength, .axis = "axis"},
+    {.op = "TensorScatter", .operand = 2, .decides = kLength, .axis = "axis", .otherwise = -2},
     {.op = "Tile", .operand = 1, .decides = kSizes, .shapes = true},
-    {.op = "TopK", .operand = 1, .decides = kLength, .shapes = true, .axis = "axis"},
+    {.op = "TopK",
+     .operand = 1,
+     .decides = kLength,
+     .shapes = true,
+     .axis = "axis",
+     .otherwise = -1},
     {.op = "Trilu", .operand = 1, .decides = kAmounts},
     {.op = "Unsqueeze", .operand = 1, .decides = kAxes, .shapes = true},
     {.op = "Upsample", .operand = 1, .decides = kScales, .shapes = true},
@@ -111,6 +117,15 @@ std::optional<Sizes> sizes_of(const Type& data, std::int64_t first, std::int64_t
   return sizes;
 }
 
+// How many elements it has.
+std::optional<Sizes> count_of(const Type& data) {
+  const auto dims = data.static_dims();
+  if (!dims) return std::nullopt;
+  std::int64_t count = 1;
+  for (const std::int64_t dim : *dims) count *= dim;
+  return Sizes{count};
+}
+
 bool keeps_integers(const Graph& graph, const Node& node, bool in_order) {
   const Moves moves = op_facts(node).moves;
   if (moves == Moves::kView) return true;
@@ -122,14 +137,10 @@ bool keeps_integers(const Graph& graph, const Node& node, bool in_order) {
   return from == DType::kInt64 && to == DType::kInt64;
 }
 
-// The axis that the fact's attribute names, counted from the front; -1: none.
+// The axis that the operand is about, counted from the front.
 std::int64_t axis_of(const Node& node, const DecidingOperand& operand, const Type& data) {
-  if (operand.axis.empty()) return 0;
-  const bool ends =
-      node.op == "TopK" || node.op == "TensorScatter" || node.op == "ArrayFeatureExtractor";
-  const std::int64_t fallback = node.op == "TensorScatter" ? -2 : ends ? -1 : 0;
-  if (node.op == "Compress" && !node.has(operand.axis)) return -1;
-  const std::int64_t axis = node.attr_int(operand.axis, fallback);
+  const std::int64_t axis =
+      operand.axis.empty() ? operand.otherwise : node.attr_int(operand.axis, operand.otherwise);
   return axis < 0 && data.has_rank() ? axis + static_cast<std::int64_t>(data.rank()) : axis;
 }
 
@@ -148,6 +159,7 @@ Interval allowed(Decides decides, std::int64_t size) {
     case kCoordinates:
       return {-size, size - 1};
     case kRow:
+    case kPlace:
       return {0, size - 1};
     case kLength:
       return {0, size};
@@ -170,6 +182,8 @@ std::string said(Decides decides, std::int64_t value, std::int64_t size) {
     case kCoordinates:
     case kRow:
       return fmt::format("index {} is outside an axis of size {}", value, size);
+    case kPlace:
+      return fmt::format("index {} is outside a result of {} elements", value, size);
     case kLength:
       return fmt::format("{} is more than an axis of size {} has, or less than 0", value, size);
     default:
@@ -178,41 +192,58 @@ std::string said(Decides decides, std::int64_t value, std::int64_t size) {
 }
 
 template <typename T>
-std::optional<std::string> integers_refusal(const Tensor& tensor, Decides decides,
+std::optional<std::string> integers_refusal(std::span<const T> values, Decides decides,
                                             std::span<const std::int64_t> sizes) {
-  const T* values = tensor.data<T>();
   if (decides == kSteps) {
-    const bool any = std::find(values, values + tensor.count(), T{0}) != values + tensor.count();
+    const bool any = std::find(values.begin(), values.end(), T{0}) != values.end();
     return any ? std::optional<std::string>("a step is 0") : std::nullopt;
   }
   if (decides == kLabel) {
     const std::int64_t classes = sizes[0], ignored = sizes[1];
-    const T* wrong = std::find_if(values, values + tensor.count(), [&](T label) {
+    const auto wrong = std::find_if(values.begin(), values.end(), [&](T label) {
       return (label < -classes || label >= classes) && label != ignored;
     });
-    if (wrong == values + tensor.count()) return std::nullopt;
+    if (wrong == values.end()) return std::nullopt;
     return said(kIndex, *wrong, classes);
   }
   const std::size_t axes = std::max<std::size_t>(sizes.size(), 1);
-  const auto interval = [&](std::int64_t i) {
-    return allowed(decides, sizes.empty() ? 0 : sizes[static_cast<std::size_t>(i) % axes]);
+  const auto interval = [&](std::size_t i) {
+    return allowed(decides, sizes.empty() ? 0 : sizes[i % axes]);
   };
-  const auto is_wrong = [&](std::int64_t i) {
+  const auto is_wrong = [&](std::size_t i) {
     const auto [least, most] = interval(i);
     return values[i] < least || values[i] > most;
   };
   bool fit = true;
   if (axes == 1) {  // without a division per index
     const auto [least, most] = interval(0);
-    for (std::int64_t i = 0; i < tensor.count(); ++i)
-      fit &= values[i] >= least && values[i] <= most;
+    for (const T value : values) fit &= value >= least && value <= most;
   } else {
-    for (std::int64_t i = 0; i < tensor.count(); ++i) fit &= !is_wrong(i);
+    for (std::size_t i = 0; i < values.size(); ++i) fit &= !is_wrong(i);
   }
   if (fit) return std::nullopt;
-  std::int64_t i = 0;
+  std::size_t i = 0;
   while (!is_wrong(i)) ++i;
-  return said(decides, values[i], sizes.empty() ? 0 : sizes[static_cast<std::size_t>(i) % axes]);
+  return said(decides, values[i], sizes.empty() ? 0 : sizes[i % axes]);
+}
+
+// The elements of an integer tensor; those that are larger than int64 has, as its largest.
+std::vector<std::int64_t> widened(const Tensor& tensor) {
+  std::vector<std::int64_t> values;
+  const auto read = [&](const auto* from) {
+    for (std::int64_t i = 0; i < tensor.count(); ++i) {
+      const bool fits = std::in_range<std::int64_t>(from[i]);
+      values.push_back(fits ? static_cast<std::int64_t>(from[i])
+                            : std::numeric_limits<std::int64_t>::max());
+    }
+  };
+  if (tensor.dtype() == DType::kInt8) read(tensor.data<std::int8_t>());
+  if (tensor.dtype() == DType::kInt16) read(tensor.data<std::int16_t>());
+  if (tensor.dtype() == DType::kUInt8) read(tensor.data<std::uint8_t>());
+  if (tensor.dtype() == DType::kUInt16) read(tensor.data<std::uint16_t>());
+  if (tensor.dtype() == DType::kUInt32) read(tensor.data<std::uint32_t>());
+  if (tensor.dtype() == DType::kUInt64) read(tensor.data<std::uint64_t>());
+  return values;
 }
 
 // The elements of a tensor of float32, float64, float16 or bfloat16; none of others.
@@ -315,7 +346,18 @@ bool is_position(const Graph& graph, ValueId value, ValueId data, std::int64_t a
   return false;
 }
 
+// Whether they are the indices of a MaxPool over no more elements than the node's result has.
+bool is_place(const Graph& graph, const Node& node, ValueId value) {
+  if (graph.value(value).origin != Origin::kNode) return false;
+  const Node& pool = graph.node(graph.value(value).producer);
+  if (!pool.domain.empty() || pool.op != "MaxPool") return false;
+  const auto pooled = count_of(graph.type(pool.inputs.at(0)));
+  const auto made = count_of(graph.type(node.outputs.at(0)));
+  return pooled && made && (*pooled)[0] <= (*made)[0];
+}
+
 bool is_in_range(const Graph& graph, const Node& node, const DecidingOperand& operand, ValueId v) {
+  if (operand.decides == kPlace) return is_place(graph, node, v);
   if (operand.decides != kIndex) return false;
   if (!node.input(operand.of).valid()) return false;
   const ValueId data = node.inputs[operand.of];
@@ -351,6 +393,8 @@ std::string_view wanted_of(Decides decides) {
       return "from -n to n - 1, of n classes, or `ignore_index`";
     case kRow:
       return "from 0 to n - 1, of an axis with n elements";
+    case kPlace:
+      return "from 0 to n - 1, of a result with n elements";
     case kLength:
       return "from 0 to n, of an axis with n elements";
     case kMask:
@@ -415,14 +459,11 @@ std::optional<Sizes> deciding_sizes(const Graph& graph, const Node& node,
     case kRow:
     case kLength:
       return sizes_of(data, axis_of(node, operand, data), 1);
-    case kMask: {
-      if (axis_of(node, operand, data) >= 0) return sizes_of(data, axis_of(node, operand, data), 1);
-      const auto dims = data.static_dims();
-      if (!dims) return std::nullopt;
-      std::int64_t count = 1;
-      for (const std::int64_t dim : *dims) count *= dim;
-      return Sizes{count};
-    }
+    case kMask:
+      if (node.has(operand.axis)) return sizes_of(data, axis_of(node, operand, data), 1);
+      return count_of(data);
+    case kPlace:
+      return count_of(graph.type(node.outputs.at(0)));
     default:
       return Sizes{};
   }
@@ -437,13 +478,16 @@ std::optional<std::string> refusal(const Tensor& tensor, Decides decides,
   }
   if (decides == kMask) return mask_refusal(tensor, sizes);
   if (decides == kBounds || (decides == kAxes && sizes.empty())) return std::nullopt;
+  const auto count = static_cast<std::size_t>(tensor.count());
   if (tensor.dtype() == DType::kInt64) {
-    return integers_refusal<std::int64_t>(tensor, decides, sizes);
+    return integers_refusal(std::span(tensor.data<std::int64_t>(), count), decides, sizes);
   }
   if (tensor.dtype() == DType::kInt32) {
-    return integers_refusal<std::int32_t>(tensor, decides, sizes);
+    return integers_refusal(std::span(tensor.data<std::int32_t>(), count), decides, sizes);
   }
-  return is_floating(tensor.dtype()) ? floats_refusal(tensor, decides) : std::nullopt;
+  if (is_floating(tensor.dtype())) return floats_refusal(tensor, decides);
+  const std::vector<std::int64_t> values = widened(tensor);
+  return integers_refusal(std::span(values), decides, sizes);
 }
 
 std::optional<ValueId> origin_of(const Graph& graph, ValueId value, bool in_order) {

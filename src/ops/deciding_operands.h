@@ -27,6 +27,7 @@ enum class Decides : std::uint8_t {
   kCoordinates,  // each row an index per axis of input 0
   kLabel,        // of axis 1 of input 0, as kIndex, or the attribute ignore_index
   kRow,          // of an axis with n elements: from 0 to n - 1
+  kPlace,        // of the result's n elements: from 0 to n - 1
   kLength,       // of an axis with n elements: from 0 to n
   kMask,         // true for elements of an axis of input 0
   kSizes,        // of the result: from 0 on
@@ -45,7 +46,8 @@ struct DecidingOperand {
   std::size_t operand = 0;
   Decides decides = Decides::kIndex;
   bool shapes = false;           // the result's shape depends on it
-  std::string_view axis = {};    // the attribute that names the axis; empty: axis 0
+  std::string_view axis = {};    // the attribute that names the axis; empty: none does
+  std::int64_t otherwise = 0;    // the axis where no attribute names one
   std::size_t of = 0;            // the input whose axis it is
   std::string_view domain = {};  // of the op; empty: the standard's
 };

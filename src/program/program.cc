@@ -368,6 +368,33 @@ class ProgramImpl final : public Program {
     return results == Results::kDevice || (results == Results::kLikeInputs && on_device);
   }
 
+  // Why the value is none of this type. Symbols stand for any size: those of a sequence's elements
+  // need not agree.
+  static std::optional<std::string> misfit(const Type& type, const Data& data) {
+    if (type.kind == Type::Kind::kSequence) {
+      if (!data.is_sequence()) return "a sequence is wanted, a tensor was given";
+      if (type.element == nullptr) return std::nullopt;
+      for (const Data& item : data.items()) {
+        if (auto wrong = misfit(*type.element, item)) return "in the sequence, " + *wrong;
+      }
+      return std::nullopt;
+    }
+    if (!type.is_tensor()) return std::nullopt;
+    if (!data.is_tensor()) return "a tensor is wanted, a sequence was given";
+    const Tensor& tensor = data.tensor();
+    if (tensor.dtype() != type.dtype) {
+      return "a tensor of dtype " + std::string(to_string(tensor.dtype())) + " was given";
+    }
+    if (!type.shape) return std::nullopt;
+    bool fits = tensor.rank() == type.shape->size();
+    for (std::size_t d = 0; fits && d < tensor.rank(); ++d) {
+      const Dim& dim = (*type.shape)[d];
+      fits = !dim.is_known() || dim.value() == tensor.dims()[d];
+    }
+    if (fits) return std::nullopt;
+    return "a tensor of shape " + to_string(tensor.dims()) + " was given";
+  }
+
   static void check_input(const Port& port, const Data& data,
                           std::vector<std::pair<const std::string*, std::int64_t>>& symbols) {
     const auto fail = [&](const std::string& problem) {
@@ -380,24 +407,15 @@ class ProgramImpl final : public Program {
       type = type->element.get();
     }
     if (data.is_none()) fail("nothing was given for it");
-    if (type->kind == Type::Kind::kSequence) {
-      if (!data.is_sequence()) fail("a sequence is wanted, a tensor was given");
-      return;
-    }
-    if (!data.is_tensor()) fail("a tensor is wanted, a sequence was given");
+    if (const auto wrong = misfit(*type, data)) fail(*wrong);
+    if (!type->is_tensor() || !type->shape) return;
     const Tensor& tensor = data.tensor();
-    if (tensor.dtype() != type->dtype) {
-      fail("a tensor of dtype " + std::string(to_string(tensor.dtype())) + " was given");
-    }
-    if (!type->shape) return;
     const auto given = [&] {
       return "a tensor of shape " + to_string(tensor.dims()) + " was given";
     };
-    if (tensor.rank() != type->shape->size()) fail(given());
     for (std::size_t d = 0; d < tensor.rank(); ++d) {
       const Dim& dim = (*type->shape)[d];
       const std::int64_t size = tensor.dims()[d];
-      if (dim.is_known() && dim.value() != size) fail(given());
       if (!dim.is_symbol()) continue;
       const auto bound = std::find_if(symbols.begin(), symbols.end(),
                                       [&](const auto& s) { return *s.first == dim.symbol(); });

@@ -26,6 +26,41 @@ def test_names_that_are_no_text(program: openxrt.Program, key: Any) -> None:
         program.run({"x": ONES}, out={key: ONES})
 
 
+@pytest.mark.parametrize("producer", ["numpy", "dlpack"])
+def test_a_view_of_one_number_is_not_copied_for_an_error(producer: str) -> None:
+    """2⁴⁰ elements that are one in memory."""
+    small = openxrt.load(identity_model(TensorProto.FLOAT, [3]), engine="native")
+    view: Any = np.broadcast_to(np.float32(1), (2**40,))
+    if producer == "dlpack":
+        view = pytest.importorskip("torch").ones(1).expand(2**40)
+    with pytest.raises(openxrt.InvalidArgument, match=r"'x'.*1099511627776"):
+        small.run({"x": view})
+
+
+@pytest.mark.parametrize(
+    ("element", "said"),
+    [
+        (np.ones((1, 3), np.uint8), "in the sequence, a tensor of dtype uint8"),
+        (np.ones((3,), np.float32), r"in the sequence, a tensor of shape \[3\]"),
+        (np.ones((2, 3), np.float32), r"in the sequence, a tensor of shape \[2,3\]"),
+    ],
+)
+def test_elements_of_sequences_have_the_declared_type(element: np.ndarray, said: str) -> None:
+    model = make_model(
+        [helper.make_node("SequenceAt", ["s", "i"], ["y"])],
+        [
+            helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, [1, "n"]),
+            tensor("i", TensorProto.INT64, []),
+        ],
+        [tensor("y", TensorProto.FLOAT, None)],
+    )
+    program = openxrt.load(model, engine="native")
+    right = np.ones((1, 5), np.float32)
+    assert program.run({"s": [right, right[:, :2]], "i": np.array(1)})["y"].shape == (1, 2)
+    with pytest.raises(openxrt.InvalidArgument, match=said):
+        program.run({"s": [right, element], "i": np.array(0)})
+
+
 def test_text_that_is_no_unicode() -> None:
     texts = openxrt.load(identity_model(TensorProto.STRING, [1]), engine="native")
     with pytest.raises(openxrt.InvalidArgument, match=r"'x'.*element 0 is no text"):

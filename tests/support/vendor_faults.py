@@ -60,7 +60,10 @@ def fault(
                 tensor(name, kind(a), [f"n{i}" for i in range(a.ndim)] if open_sizes else a.shape)
                 for name, a in feeds.items()
             ],
-            [tensor(n, kind(a), a.shape) for n, a in zip("yz", results, strict=False)],
+            [
+                tensor(n, kind(a), [f"{n}{i}" for i in range(a.ndim)] if open_sizes else a.shape)
+                for n, a in zip("yz", results, strict=False)
+            ],
             [numpy_helper.from_array(np.asarray(a), n) for n, a in (constants or {}).items()],
             opset=opset,
         ),
@@ -81,6 +84,52 @@ def softmax(x: np.ndarray) -> np.ndarray:
     """Over the last axis."""
     terms = np.exp(x - x.max(-1, keepdims=True))
     return (terms / terms.sum(-1, keepdims=True)).astype(np.float32)
+
+
+def loss_of_constants() -> Fault:
+    """Only the weights differ from run to run."""
+    scores = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+    classes = np.array([[0, 2], [1, 1]])
+    weights = f32(1, 2, 4)
+    picked = np.take_along_axis(scores, classes[:, None], 1)[:, 0]
+    return fault(
+        "A loss of constants multiplies them by the weights of every run",
+        [
+            helper.make_node(
+                "NegativeLogLikelihoodLoss", ["scores", "classes", "w"], ["y"], reduction="none"
+            )
+        ],
+        {"w": weights},
+        [-picked * weights[classes]],
+        constants={"scores": scores, "classes": classes},
+        runs=3,
+    )
+
+
+def max_pool_of_sizes_in_turn() -> Fault:
+    """A padded window of 3 in steps of 2 over five rows and columns, behind a run of nine."""
+    x = np.random.default_rng(0).standard_normal((1, 1, 5, 5)).astype(np.float32)
+    places = [slice(0, 2), slice(1, 4), slice(3, 5)]
+    largest = np.array([[x[0, 0, r, c].max() for c in places] for r in places], np.float32)
+    indices = np.array([[np.flatnonzero(x == m)[0] for m in row] for row in largest])
+    return fault(
+        "MaxPool with indices keeps the padding of an earlier run's sizes",
+        [
+            helper.make_node(
+                "MaxPool",
+                ["x"],
+                ["y", "z"],
+                kernel_shape=[3, 3],
+                strides=[2, 2],
+                auto_pad="SAME_UPPER",
+            )
+        ],
+        {"x": x},
+        [largest[None, None], indices[None, None]],
+        open_sizes=True,
+        runs=2,
+        before={"x": np.ones((1, 1, 9, 9), np.float32)},
+    )
 
 
 def masked_bytes() -> Fault:
@@ -714,6 +763,20 @@ OPENVINO = [
         },
         open_sizes=True,
     ),
+    fault(
+        "Greater is true for NaN",
+        [helper.make_node("Greater", ["x", "z"], ["y"])],
+        {"x": f32(*[np.nan] * 20), "z": f32(0.5)},
+        [np.zeros(20, bool)],
+    ),
+    fault(
+        "GreaterOrEqual is true for NaN",
+        [helper.make_node("GreaterOrEqual", ["x", "z"], ["y"])],
+        {"x": f32(*[np.nan] * 20), "z": f32(0.5)},
+        [np.zeros(20, bool)],
+    ),
+    loss_of_constants(),
+    max_pool_of_sizes_in_turn(),
     fault(
         "Size of a constant without elements is 1",
         [helper.make_node("Size", ["x"], ["y"])],

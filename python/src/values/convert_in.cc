@@ -122,8 +122,8 @@ std::optional<DType> dtype_of_format(const char* format, Py_ssize_t item) {
 }
 
 // The object's buffer under `dtype` (given for a view of raw bits, else taken from its format).
-Tensor from_buffer(nb::handle object, std::optional<DType> dtype, std::string_view name,
-                   Access access) {
+Tensor from_buffer(nb::handle object, const Type& type, std::optional<DType> dtype,
+                   std::string_view name, Access access) {
   auto holder = std::make_shared<BufferHolder>();
   Py_buffer& view = holder->view;
   const int flags = (dtype ? PyBUF_STRIDES : PyBUF_STRIDES | PyBUF_FORMAT) |
@@ -154,6 +154,7 @@ Tensor from_buffer(nb::handle object, std::optional<DType> dtype, std::string_vi
   if (access == Access::kWrite) {
     fail(name, "it is written in place and must be dense and row-major (C-contiguous)");
   }
+  check_sizes(type, dims, name);
   Tensor dense = Tensor::allocate(*dtype, dims);
   if (dense.count() > 0) {
     const std::vector<std::int64_t> strides(view.strides, view.strides + rank);
@@ -170,14 +171,14 @@ Tensor from_numpy(nb::handle array, const Type& type, std::string_view name, Acc
   nb::object dtype = array.attr("dtype");
   const std::optional<DType> found = numpy.parse(dtype);
   if (found) {
-    if (*found <= DType::kComplex128) return from_buffer(array, found, name, access);
+    if (*found <= DType::kComplex128) return from_buffer(array, type, found, name, access);
     // NumPy lends no buffer of ml_dtypes; the same bits as integers it does.
     nb::object bits = nb::borrow(array);
     if (is_packed(*found) && !nb::cast<bool>(array.attr("flags").attr("c_contiguous"))) {
       bits = numpy.ascontiguousarray(array);
     }
     bits = bits.attr("view")(bit_width(*found) == 16 ? numpy.uint16 : numpy.uint8);
-    return from_buffer(bits, found, name, access);
+    return from_buffer(bits, type, found, name, access);
   }
   const std::string kind = nb::cast<std::string>(dtype.attr("kind"));
   if (kind == "O" || kind == "U" || kind == "S" || kind == "T") {
@@ -241,11 +242,11 @@ Tensor to_tensor(nb::handle object, const Type& type, std::string_view name, Acc
     return from_numbers(object, type, name);
   }
   if (const dlpack::ExchangeApi* api = exchange_api(Py_TYPE(object.ptr()))) {
-    return from_exchange(*api, object, name, access, streams);
+    return from_exchange(*api, object, type, name, access, streams);
   }
-  if (nb::hasattr(object, "__dlpack__")) return from_dlpack(object, name, access, streams);
+  if (nb::hasattr(object, "__dlpack__")) return from_dlpack(object, type, name, access, streams);
   if (PyObject_CheckBuffer(object.ptr()) != 0) {
-    return from_buffer(object, std::nullopt, name, access);
+    return from_buffer(object, type, std::nullopt, name, access);
   }
   if (access != Access::kWrite &&
       (nb::hasattr(object, "__array__") || nb::hasattr(object, "__array_interface__"))) {

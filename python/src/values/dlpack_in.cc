@@ -36,8 +36,9 @@ bool is_cuda(std::int32_t device_type) {
 }
 
 // A tensor over memory that `owner` keeps alive.
-Tensor from_view(const dlpack::TensorView& view, std::shared_ptr<const void> owner, bool read_only,
-                 std::string_view name, Access access, bool takes_devices) {
+Tensor from_view(const dlpack::TensorView& view, const Type& type,
+                 std::shared_ptr<const void> owner, bool read_only, std::string_view name,
+                 Access access, bool takes_devices) {
   const std::int32_t kind = view.device.type;
   const bool on_host =
       kind == dlpack::kCpu || kind == dlpack::kCudaHost || kind == dlpack::kRocmHost;
@@ -85,6 +86,7 @@ Tensor from_view(const dlpack::TensorView& view, std::shared_ptr<const void> own
                            to_string(device)));
   }
   if (is_packed(*dtype)) fail(name, "elements narrower than a byte must be dense and row-major");
+  check_sizes(type, dims, name);
   Tensor copy = Tensor::allocate(*dtype, dims);
   copy_strided(copy.data<char>(), data, static_cast<std::size_t>(item), dims.data(), strides.data(),
                rank);
@@ -103,6 +105,18 @@ void fail_with_cause(std::string_view name, const std::string& what, nb::python_
   fail(name, fmt::format("{}: {}", what, nb::str(error.value()).c_str()));
 }
 
+void check_sizes(const Type& type, const Dims& dims, std::string_view name) {
+  if (!type.is_tensor() || !type.has_rank()) return;
+  bool fits = dims.size() == type.shape->size();
+  for (std::size_t i = 0; fits && i < dims.size(); ++i) {
+    const Dim& dim = (*type.shape)[i];
+    fits = !dim.is_known() || dim.value() == dims[i];
+  }
+  if (fits) return;
+  fail(name, fmt::format("a tensor of shape {} was given where {} is wanted", to_string(dims),
+                         to_string(type)));
+}
+
 void copy_strided(char* to, const char* from, std::size_t item, const std::int64_t* shape,
                   const std::int64_t* strides, std::size_t rank) {
   if (rank == 0) {
@@ -117,7 +131,7 @@ void copy_strided(char* to, const char* from, std::size_t item, const std::int64
   }
 }
 
-Tensor from_dlpack(nb::handle object, std::string_view name, Access access,
+Tensor from_dlpack(nb::handle object, const Type& type, std::string_view name, Access access,
                    ProducerStreams* streams) {
   nb::object capsule;
   try {
@@ -152,18 +166,18 @@ Tensor from_dlpack(nb::handle object, std::string_view name, Access access,
     }
     PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
     const bool read_only = (managed->flags & dlpack::kReadOnly) != 0;
-    return from_view(managed->tensor, own(managed), read_only, name, access, streams != nullptr);
+    return from_view(managed->tensor, type, own(managed), read_only, name, access, streams != nullptr);
   }
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor") != 0) {
     auto* managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
     PyCapsule_SetName(capsule.ptr(), "used_dltensor");
-    return from_view(managed->tensor, own(managed), false, name, access, streams != nullptr);
+    return from_view(managed->tensor, type, own(managed), false, name, access, streams != nullptr);
   }
   fail(name, fmt::format("{}.__dlpack__() did not return a DLPack capsule", kind_of(object)));
 }
 
-Tensor from_exchange(const dlpack::ExchangeApi& api, nb::handle object, std::string_view name,
-                     Access access, ProducerStreams* streams) {
+Tensor from_exchange(const dlpack::ExchangeApi& api, nb::handle object, const Type& type,
+                     std::string_view name, Access access, ProducerStreams* streams) {
   if (access != Access::kReadDetached) {
     // What __dlpack__ refuses, and the table does not: results would silently have no gradient.
     static PyObject* const kRequiresGrad = PyUnicode_InternFromString("requires_grad");
@@ -205,7 +219,7 @@ Tensor from_exchange(const dlpack::ExchangeApi& api, nb::handle object, std::str
     }
     streams->add_callers(device.id, stream);
   }
-  return from_view(managed->tensor, std::move(owner), read_only, name, access, streams != nullptr);
+  return from_view(managed->tensor, type, std::move(owner), read_only, name, access, streams != nullptr);
 }
 
 const dlpack::ExchangeApi* exchange_api(PyTypeObject* type) {

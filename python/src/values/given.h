@@ -23,15 +23,19 @@ namespace xrt::python {
 // The name of the object's type.
 std::string kind_of(nanobind::handle object);
 
+// Throws where an input of this type cannot have these sizes, before memory of other strides (a
+// broadcast view may stand for any number of elements) is copied.
+void check_sizes(const Type& type, const Dims& dims, std::string_view name);
+
 // Copies memory of any strides (in bytes) to dense row-major memory; `item` bytes an element.
 void copy_strided(char* to, const char* from, std::size_t item, const std::int64_t* shape,
                   const std::int64_t* strides, std::size_t rank);
 
 // Through __dlpack__, and through a framework's table of C functions. Memory of a CUDA device is
 // taken if `streams` is given.
-Tensor from_dlpack(nanobind::handle object, std::string_view name, Access access,
+Tensor from_dlpack(nanobind::handle object, const Type& type, std::string_view name, Access access,
                    ProducerStreams* streams);
-Tensor from_exchange(const dlpack::ExchangeApi& api, nanobind::handle object, std::string_view name,
-                     Access access, ProducerStreams* streams);
+Tensor from_exchange(const dlpack::ExchangeApi& api, nanobind::handle object, const Type& type,
+                     std::string_view name, Access access, ProducerStreams* streams);
 
 }  // namespace xrt::python

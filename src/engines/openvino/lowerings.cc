@@ -106,6 +106,12 @@ ov::OutputVector global_max_pool(const Context& node) {
   return {extreme<ops::ReduceMax>(x, axes_from(2, x), /*keep_dims=*/true)};
 }
 
+// The plugin's code for "greater" is true for NaN; that for "less" is not.
+template <typename Less>
+ov::OutputVector turned_comparison(const Context& node) {
+  return {std::make_shared<Less>(node.get_input(1), node.get_input(0))};
+}
+
 ov::OutputVector barrier(const Context& node) { return {kept(node.get_input(0))}; }
 
 // The plugin repeats a tensor of one channel, or of one place per channel, in the wrong order where
@@ -583,6 +589,8 @@ constexpr Lowering kLowerings[] = {
     {"Expand", is_expansion_of_its_own, expand},
     {"GatherND", is_known_at_run_time<1>, gather_nd},
     {"GlobalMaxPool", is_float_data, global_max_pool},
+    {"Greater", is_float_data, turned_comparison<ops::Less>},
+    {"GreaterOrEqual", is_float_data, turned_comparison<ops::LessEqual>},
     {"Mod", is_float_data, mod},
     {"Mul", is_product_of_its_own, product},
     {"NonMaxSuppression", always, non_max_suppression},

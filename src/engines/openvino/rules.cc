@@ -14,6 +14,7 @@
 #include "ops/deciding_operands.h"
 #include "ops/empties.h"
 #include "ops/op_facts.h"
+#include "ops/padding.h"
 #include "ops/size_rules.h"
 #include "ops/wide_window.h"
 
@@ -207,6 +208,27 @@ std::optional<std::string> loop(const Graph& graph, const Node& node) {
 std::optional<std::string> scan(const Graph&, const Node&) {
   return "the CPU plugin changes a state in place while results, other states and bodies in the "
          "body still read it, and counts the turns by a scanned value that the body may not read";
+}
+
+// What it picks from constants the plugin computes once, into memory that the product with weights
+// then takes for its result.
+std::optional<std::string> loss_refusal(const Graph& graph, const Node& node) {
+  if (node.op != "NegativeLogLikelihoodLoss" && node.op != "SoftmaxCrossEntropyLoss") return {};
+  if (is_computed(graph, node.input(0)) || is_computed(graph, node.input(1)) ||
+      !node.input(2).valid()) {
+    return std::nullopt;
+  }
+  return "the CPU plugin multiplies constants in place by the weights of every run";
+}
+
+std::optional<std::string> einsum(const Graph&, const Node& node) {
+  std::string equation = node.attr_string("equation", "");
+  std::erase(equation, ' ');
+  const std::size_t arrow = equation.find("->");
+  const bool turns =
+      arrow != std::string::npos && equation.substr(0, arrow) != equation.substr(arrow + 2);
+  if (node.inputs.size() != 1 || turns) return std::nullopt;
+  return "the CPU plugin does not write an Einsum that changes nothing to memory of the caller";
 }
 
 std::optional<std::string> recurrence(const Graph&, const Node& node) {
@@ -447,6 +469,10 @@ std::optional<std::string> gather_elements(const Graph& graph, const Node& node)
 
 std::optional<std::string> max_pool(const Graph& graph, const Node& node) {
   if (auto reason = long_pool(graph, node)) return reason;
+  const bool with_indices = node.outputs.size() > 1 && node.outputs[1].valid();
+  if (with_indices && is_same(auto_pad(node)) && !graph.type(node.input(0)).is_static()) {
+    return "the CPU plugin keeps the padding of the sizes of an earlier run";
+  }
   if (need_int(node, "storage_order") == 0) return std::nullopt;
   return "OpenVINO exchanges rows and columns of the result with those of its indices";
 }
@@ -498,6 +524,28 @@ bool has_whole_sizes(const Graph& graph, const Node& node) {
   return true;
 }
 
+// Whether an axis may keep its size by a scale that is not 1, while another one changes.
+bool may_keep_a_size(const Graph& graph, const Node& node) {
+  const Tensor* scales = graph.constant(node.inputs[2]);
+  const auto& shape = graph.type(node.inputs[0]).shape;
+  if (scales == nullptr || !shape || scales->dtype() != DType::kFloat32) return false;
+  const std::vector<std::int64_t> axes = node.attr_ints("axes");
+  bool some_kept = false, all_kept = true;
+  for (std::int64_t i = 0; i < scales->count(); ++i) {
+    const std::int64_t axis = axes.empty() ? i : axes[static_cast<std::size_t>(i)];
+    const double scale = static_cast<double>(scales->data<float>()[i]);
+    const Dim& dim = shape->at(static_cast<std::size_t>(
+        axis < 0 ? axis + static_cast<std::int64_t>(shape->size()) : axis));
+    // An axis of one element has one again by a scale below 2, and it is the same.
+    const bool may = scale > 1 && scale < 1.5;
+    const auto size = static_cast<double>(dim.is_known() ? dim.value() : 1);
+    const bool kept = scale == 1 || (may && std::floor(size * scale) == size);
+    some_kept = some_kept || (kept && scale != 1);
+    all_kept = all_kept && kept && dim.is_known();
+  }
+  return some_kept && !all_kept;
+}
+
 std::optional<std::string> resize(const Graph& graph, const Node& node) {
   if (need_int(node, "exclude_outside") != 0 && need_string(node, "mode") == "cubic") {
     return "its ONNX frontend ignores exclude_outside";
@@ -510,6 +558,9 @@ std::optional<std::string> resize(const Graph& graph, const Node& node) {
   if (by_scales && need_string(node, "coordinate_transformation_mode") == "align_corners" &&
       !has_whole_sizes(graph, node)) {
     return "OpenVINO rounds the sizes that scales ask for before it aligns corners";
+  }
+  if (by_scales && may_keep_a_size(graph, node)) {
+    return "OpenVINO copies along an axis whose size a scale leaves as it is";
   }
   return std::nullopt;
 }
@@ -572,6 +623,7 @@ constexpr Rule kRules[] = {
     {"DequantizeLinear", dequantize_linear},
     {"Div", divide},
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
+    {"Einsum", einsum},
     {"GRU", recurrence},
     {"GatherElements", gather_elements},
     {"Gemm", product},
@@ -614,9 +666,10 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
   if (!node.domain.empty() && (extension_libraries().empty() || is_ours(node.domain))) {
     return "OpenVINO has no ops of domain '" + node.domain + "'";
   }
-  if (node.inputs.size() > kMostOperands) {
-    return "the CPU plugin takes minutes to compile a node of " +
-           std::to_string(node.inputs.size()) + " operands";
+  for (const std::size_t count : {node.inputs.size(), node.outputs.size()}) {
+    if (count <= kMostOperands) continue;
+    return "the CPU plugin takes minutes to compile a node of " + std::to_string(count) +
+           " operands or results";
   }
   const bool low_precision = is_cast(node) || is_quantization(node);
   const auto allowed = [&](DType dtype) { return low_precision && is_storage(dtype); };
@@ -638,6 +691,7 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
   if (auto wrong = block_refusal(graph, node)) return wrong;
   if (auto wrong = split_refusal(graph, node)) return wrong;
   if (auto wrong = resize_refusal(graph, node)) return wrong;
+  if (auto wrong = loss_refusal(graph, node)) return wrong;
   return constants_refusal(graph, node);
 }
 

@@ -2,6 +2,7 @@
 """MatMulInteger with packed weights, beside NumPy's sums of whole numbers."""
 
 import numpy as np
+import onnxruntime
 import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -81,3 +82,32 @@ def test_zero_points_that_do_not_fit() -> None:
     a = np.ones((2, 4), np.uint8)
     with pytest.raises(openxrt.Error, match="input 2 has 3 elements for 2 lines"):
         run(a, b, [np.ones(3, np.uint8), None], constant=True)
+
+
+@pytest.mark.parametrize("zero", [None, 0, 7])
+@pytest.mark.parametrize("dtype", KINDS)
+def test_weights_behind_quantised_data(dtype: type, zero: int | None) -> None:
+    """As quantize_dynamic() writes a product, with and without a zero point of the weights."""
+    rng = np.random.default_rng(0)
+    b = extremes(rng, (16, 8), dtype)
+    stored = {"b": b, "b_scale": np.float32(0.02)}
+    names = ["q", "b", "zero"]
+    if zero is not None:
+        stored["b_zero"] = np.array(zero, dtype)
+        names.append("b_zero")
+    model = make_model(
+        [
+            helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"]),
+            helper.make_node("MatMulInteger", names, ["sums"]),
+            helper.make_node("Cast", ["sums"], ["numbers"], to=TensorProto.FLOAT),
+            helper.make_node("Mul", ["scale", "b_scale"], ["both"]),
+            helper.make_node("Mul", ["numbers", "both"], ["y"]),
+        ],
+        [tensor("x", TensorProto.FLOAT, ["n", 16])],
+        [tensor("y", TensorProto.FLOAT, ["n", 8])],
+        [numpy_helper.from_array(np.asarray(v), n) for n, v in stored.items()],
+    )
+    x = rng.standard_normal((3, 16)).astype(np.float32)
+    wanted = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
+    program = openxrt.load(model, engine="native", strict=True, cache_dir="")
+    np.testing.assert_allclose(program.run({"x": x})["y"], wanted, rtol=1e-5, atol=1e-5)

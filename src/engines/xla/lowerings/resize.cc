@@ -9,6 +9,7 @@
 
 #include "engines/xla/lowerings/places.h"
 #include "engines/xla/lowerings/take.h"
+#include "ops/resize_places.h"
 
 namespace xrt::xla {
 
@@ -19,47 +20,18 @@ namespace {
 constexpr double kMostElements = 1 << 24;
 
 // One axis to be resized.
-struct AxisPlan {
+struct AxisPlan : ResizedAxis {
   std::int64_t axis = 0;
-  std::int64_t in = 0;
-  std::int64_t out = 0;
-  double scale = 1;
-  double roi_start = 0;
-  double roi_end = 1;
 };
 
 struct Mode {
-  std::string kind;       // nearest, linear, cubic
-  std::string transform;  // coordinate_transformation_mode
-  std::string nearest;    // nearest_mode
+  std::string kind;  // nearest, linear, cubic
+  ResizeTransform transform = ResizeTransform::kHalfPixel;
+  ResizeNearest nearest = ResizeNearest::kPreferFloor;
   double cubic_a = -0.75;
   bool antialias = false;
   bool exclude_outside = false;
 };
-
-double source_position(NodeContext& c, const AxisPlan& p, const std::string& transform,
-                       std::int64_t x) {
-  const auto place = static_cast<double>(x);
-  const auto in = static_cast<double>(p.in);
-  const auto out = static_cast<double>(p.out);
-  if (transform == "half_pixel") return (place + 0.5) / p.scale - 0.5;
-  if (transform == "half_pixel_symmetric") {
-    const double adjustment = out / (p.scale * in);
-    return in / 2 * (1 - adjustment) + (place + 0.5) / p.scale - 0.5;
-  }
-  if (transform == "pytorch_half_pixel") return p.out > 1 ? (place + 0.5) / p.scale - 0.5 : 0;
-  if (transform == "align_corners") {
-    // The resized length before it is rounded, as the standard's reference has it.
-    const double length = p.scale * in;
-    return length == 1 ? 0 : place * (in - 1) / (length - 1);
-  }
-  if (transform == "asymmetric") return place / p.scale;
-  if (transform == "tf_crop_and_resize") {
-    if (p.out == 1) return 0.5 * (p.roi_start + p.roi_end) * (in - 1);
-    return p.roi_start * (in - 1) + place * (p.roi_end - p.roi_start) * (in - 1) / (out - 1);
-  }
-  c.refuse(fmt::format("no coordinate transformation '{}'", transform));
-}
 
 double cubic_weight(double distance, double a) {
   const double x = std::abs(distance);
@@ -99,31 +71,23 @@ Taps taps_at(double position, const AxisPlan& p, const Mode& mode) {
   return taps;
 }
 
-std::int64_t nearest_place(double position, const std::string& mode) {
-  if (mode == "floor") return static_cast<std::int64_t>(std::floor(position));
-  if (mode == "ceil") return static_cast<std::int64_t>(std::ceil(position));
-  if (mode == "round_prefer_ceil") return static_cast<std::int64_t>(std::floor(position + 0.5));
-  return static_cast<std::int64_t>(std::ceil(position - 0.5));  // round_prefer_floor
-}
-
 // Where this axis reads outside of the operand, which only cropping makes different.
-std::vector<bool> outside(NodeContext& c, const AxisPlan& p, const Mode& mode) {
+std::vector<bool> outside(const AxisPlan& p, const Mode& mode) {
   std::vector<bool> out(at(p.out), false);
-  if (mode.transform != "tf_crop_and_resize") return out;
+  if (mode.transform != ResizeTransform::kCrop) return out;
   for (std::int64_t x = 0; x < p.out; ++x) {
-    const double position = source_position(c, p, mode.transform, x);
+    const double position = resized_place(mode.transform, p, x);
     out[at(x)] = position < 0 || position > static_cast<double>(p.in - 1);
   }
   return out;
 }
 
-Hlo resize_nearest(NodeContext& c, const Hlo& x, const AxisPlan& p, const Mode& mode,
-                   std::int64_t axis) {
+Hlo resize_by_places(NodeContext& c, const Hlo& x, const AxisPlan& p, const Mode& mode,
+                     std::int64_t axis) {
   HloBuilder& b = c.b;
   Dims places;
   for (std::int64_t i = 0; i < p.out; ++i) {
-    const double position = source_position(c, p, mode.transform, i);
-    places.push_back(std::clamp<std::int64_t>(nearest_place(position, mode.nearest), 0, p.in - 1));
+    places.push_back(nearest_element(mode.nearest, resized_place(mode.transform, p, i), p.in));
   }
   // A whole factor repeats every element, which needs no list.
   const std::int64_t factor = p.out / p.in;
@@ -146,7 +110,7 @@ Hlo resize_weighted(NodeContext& c, const Hlo& x, const AxisPlan& p, const Mode&
   HloBuilder& b = c.b;
   std::vector<float> matrix(at(p.out * p.in), 0.0F);
   for (std::int64_t i = 0; i < p.out; ++i) {
-    const Taps taps = taps_at(source_position(c, p, mode.transform, i), p, mode);
+    const Taps taps = taps_at(resized_place(mode.transform, p, i), p, mode);
     for (std::size_t k = 0; k < taps.weights.size(); ++k) {
       const std::int64_t place =
           std::clamp<std::int64_t>(taps.first + static_cast<std::int64_t>(k), 0, p.in - 1);
@@ -169,7 +133,11 @@ std::vector<AxisPlan> plans(NodeContext& c, bool crops) {
   Dims axes = range_dims(0, rank);
   if (c.node.has("axes")) axes = c.node.attr_ints("axes");
   std::vector<AxisPlan> out;
-  for (const std::int64_t axis : axes) out.push_back({axis, dims[at(axis)], dims[at(axis)]});
+  for (const std::int64_t axis : axes) {
+    AxisPlan& p = out.emplace_back();
+    p.axis = axis;
+    p.in = p.out = dims[at(axis)];
+  }
   if (c.has(3)) {
     const Dims sizes = c.integers(3, "the operand of sizes");
     c.need(sizes.size() == axes.size(), "one size per axis is needed");
@@ -178,6 +146,7 @@ std::vector<AxisPlan> plans(NodeContext& c, bool crops) {
     for (std::size_t i = 0; i < out.size(); ++i) {
       out[i].out = sizes[i];
       out[i].scale = static_cast<double>(sizes[i]) / static_cast<double>(out[i].in);
+      out[i].length = static_cast<double>(sizes[i]);
       const bool smaller = policy == "not_larger" ? out[i].scale < common : out[i].scale > common;
       if (i == 0 || smaller) common = out[i].scale;
     }
@@ -185,6 +154,7 @@ std::vector<AxisPlan> plans(NodeContext& c, bool crops) {
       for (AxisPlan& p : out) {
         p.scale = common;
         p.out = static_cast<std::int64_t>(std::floor(common * static_cast<double>(p.in) + 0.5));
+        p.length = static_cast<double>(p.out);
       }
     }
   } else {
@@ -192,8 +162,8 @@ std::vector<AxisPlan> plans(NodeContext& c, bool crops) {
     c.need(scales.size() == axes.size(), "one scale per axis is needed");
     for (std::size_t i = 0; i < out.size(); ++i) {
       out[i].scale = scales[i];
-      out[i].out =
-          static_cast<std::int64_t>(std::floor(static_cast<double>(out[i].in) * scales[i]));
+      out[i].length = static_cast<double>(out[i].in) * scales[i];
+      out[i].out = static_cast<std::int64_t>(std::floor(out[i].length));
     }
   }
   if (crops) {
@@ -211,12 +181,16 @@ void lower_resize(NodeContext& c) {
   HloBuilder& b = c.b;
   Mode mode;
   mode.kind = need_string(c.node, "mode");
-  mode.transform = need_string(c.node, "coordinate_transformation_mode");
-  mode.nearest = need_string(c.node, "nearest_mode");
+  const std::string transform = need_string(c.node, "coordinate_transformation_mode");
+  const std::string rounding = need_string(c.node, "nearest_mode");
+  c.need(resize_transform(transform).has_value(), "no coordinate transformation " + transform);
+  c.need(resize_nearest(rounding).has_value(), "no way to round " + rounding);
+  mode.transform = *resize_transform(transform);
+  mode.nearest = *resize_nearest(rounding);
   mode.cubic_a = need_float(c.node, "cubic_coeff_a");
   mode.antialias = c.attr("antialias") != 0;
   mode.exclude_outside = c.attr("exclude_outside") != 0;
-  const bool crops = mode.transform == "tf_crop_and_resize";
+  const bool crops = mode.transform == ResizeTransform::kCrop;
   const DType result = c.dtype(0);
   const bool last = c.is_last(0);
   Hlo x = last ? c.in_last(0) : c.in(0);
@@ -225,7 +199,12 @@ void lower_resize(NodeContext& c) {
   if (!nearest) x = b.convert(x, is_integer(result) ? DType::kFloat32 : compute_dtype(result));
   const Dims order = channels_last_permutation(x.rank());
   Hlo beyond;
-  for (const AxisPlan& p : plans(c, crops)) {
+  const std::vector<AxisPlan> axes = plans(c, crops);
+  // As ONNX Runtime has it, whatever the scales are: nothing changes its size.
+  const bool copies = !crops && std::all_of(axes.begin(), axes.end(),
+                                            [](const AxisPlan& p) { return p.in == p.out; });
+  for (const AxisPlan& p : axes) {
+    if (copies) break;
     c.need(p.in > 0 && p.out > 0, "an empty axis");
     if (p.in == p.out && p.scale == 1 && !crops) continue;
     const double elements = static_cast<double>(p.out) * (nearest ? 1 : static_cast<double>(p.in));
@@ -234,8 +213,8 @@ void lower_resize(NodeContext& c) {
         fmt::format("an axis of {} becomes one of {} by a table that is too large", p.in, p.out));
     const std::int64_t axis =
         last ? std::find(order.begin(), order.end(), p.axis) - order.begin() : p.axis;
-    x = nearest ? resize_nearest(c, x, p, mode, axis) : resize_weighted(c, x, p, mode, axis);
-    const std::vector<bool> off = outside(c, p, mode);
+    x = nearest ? resize_by_places(c, x, p, mode, axis) : resize_weighted(c, x, p, mode, axis);
+    const std::vector<bool> off = outside(p, mode);
     if (std::find(off.begin(), off.end(), true) != off.end()) {
       Tensor flags = Tensor::allocate(DType::kBool, {p.out});
       for (std::size_t i = 0; i < off.size(); ++i) flags.data<std::uint8_t>()[i] = off[i] ? 1 : 0;

@@ -39,10 +39,11 @@ struct SplitWeights {
 };
 
 // Bytes as int8 with a zero point, one for all; nothing where there are several.
-std::optional<SplitWeights> with_zero(const Tensor& w, const Tensor& zero) {
-  if (w.dtype() != DType::kUInt8 || zero.dtype() != DType::kUInt8 || zero.count() != 1) return {};
-  SplitWeights result{
-      Tensor::allocate(DType::kInt8, w.dims()), {}, {}, zero.data<std::uint8_t>()[0] - 128};
+std::optional<SplitWeights> with_zero(const Tensor& w, const Tensor* zero) {
+  const bool one = zero == nullptr || (zero->dtype() == DType::kUInt8 && zero->count() == 1);
+  if (w.dtype() != DType::kUInt8 || !one) return {};
+  const int at = zero == nullptr ? 0 : zero->data<std::uint8_t>()[0];
+  SplitWeights result{Tensor::allocate(DType::kInt8, w.dims()), {}, {}, at - 128};
   std::transform(w.data<std::uint8_t>(), w.data<std::uint8_t>() + w.count(),
                  result.first.data<std::int8_t>(),
                  [](std::uint8_t byte) { return static_cast<std::int8_t>(byte - 128); });
@@ -248,7 +249,7 @@ class DynamicFusion {
     const auto found = scaled(node, w->dims()[1], 0);
     auto weights = found ? split(*w, zero_of(node), 1) : std::nullopt;
     if (weights && weights->second.defined()) {
-      if (auto one = with_zero(*w, *zero_of(node))) weights = std::move(one);
+      if (auto one = with_zero(*w, zero_of(node))) weights = std::move(one);
     }
     if (weights) fuse(node, "Int8MatMul", *weights, *found, 0);
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/element.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/text.h"
 #include "engines/native/kernels/vector/vector_ops.h"
@@ -199,6 +200,10 @@ void copy_elements(DType dtype, const void* source, std::int64_t source_index, v
   if (dtype == DType::kString) {
     assign_elements(static_cast<const std::string*>(source) + source_index, count,
                     static_cast<std::string*>(target) + target_index);
+    return;
+  }
+  if (is_packed(dtype)) {
+    copy_packed_elements(dtype, source, source_index, target, target_index, count);
     return;
   }
   const std::size_t size = element_size(dtype);

@@ -268,12 +268,26 @@ class ScanKernel final : public BodyKernel {
   static Tensor slice(const KernelContext& k, const Tensor& x, std::int64_t given_axis,
                       std::int64_t index) {
     const std::size_t axis = normalize_axis(given_axis, x.rank());
+    if (is_packed(x.dtype())) return packed_slice(x, axis, index);
     StridedView view{x.dims(), dense_strides(x.dims()), 0};
     view.offset = index * view.strides[axis];
     view.dims.erase(view.dims.begin() + static_cast<std::ptrdiff_t>(axis));
     view.strides.erase(view.strides.begin() + static_cast<std::ptrdiff_t>(axis));
     Tensor y = allocate_checked(x.dtype(), view.dims);
     copy_view(k, x.raw(), view, x.dtype(), y.raw());
+    return y;
+  }
+
+  static Tensor packed_slice(const Tensor& x, std::size_t axis, std::int64_t index) {
+    Dims dims = x.dims();
+    dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
+    Tensor y = allocate_checked(x.dtype(), dims);
+    const std::int64_t outer = product(x.dims(), 0, axis);
+    const std::int64_t inner = product(x.dims(), axis + 1, x.rank());
+    for (std::int64_t o = 0; o < outer; ++o) {
+      copy_elements(x.dtype(), x.raw(), (o * x.dims()[axis] + index) * inner, y.raw(), o * inner,
+                    inner);
+    }
     return y;
   }
 

@@ -349,10 +349,11 @@ Created create_tensor_scatter(const KernelCreateContext& create) {
     }
     const std::int64_t middle = product(x.dims(), 1, axis);
     const std::int64_t inner = product(x.dims(), axis + 1, x.rank());
-    for (const std::int64_t start : starts) {
+    for (std::int64_t& start : starts) {
       if (start < 0 || (circular ? size == 0 && length > 0 : start > size - length)) {
         fail("write index " + std::to_string(start) + " is outside the cache");
       }
+      if (circular && size > 0) start %= size;
     }
     scatter(k, x, updates, Update::kSet, [&](auto&& put) {
       for (std::int64_t b = 0; b < batches; ++b) {

@@ -32,6 +32,9 @@ void run_range(KernelContext& k) {
   if (is_floating(dtype)) {
     double v[3];
     for (std::size_t i = 0; i < 3; ++i) load_double(dtype, k.input(i).raw(), 0, 1, v + i);
+    if (!std::all_of(v, v + 3, [](double x) { return std::isfinite(x); })) {
+      fail("start, limit or delta is no finite number");
+    }
     const double steps = std::ceil((v[1] - v[0]) / v[2]);
     if (!(steps < 1e15)) fail("the range has no end");
     const std::int64_t count = steps > 0 ? static_cast<std::int64_t>(steps) : 0;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <string_view>
 
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
@@ -13,26 +15,17 @@
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/vector_ops.h"
 #include "ir/attributes.h"
+#include "ops/resize_places.h"
 
 namespace xrt::native {
 
 namespace {
 
 enum class Mode : std::uint8_t { kNearest, kLinear, kCubic };
-enum class Transform : std::uint8_t {
-  kHalfPixel,
-  kHalfPixelSymmetric,
-  kPytorchHalfPixel,
-  kAlignCorners,
-  kAsymmetric,
-  kCrop,
-};
-enum class Nearest : std::uint8_t { kPreferFloor, kPreferCeil, kFloor, kCeil };
-
 struct Attributes {
   Mode mode = Mode::kNearest;
-  Transform transform = Transform::kHalfPixel;
-  Nearest nearest = Nearest::kPreferFloor;
+  ResizeTransform transform = ResizeTransform::kHalfPixel;
+  ResizeNearest nearest = ResizeNearest::kPreferFloor;
   double cubic_a = -0.75;
   bool antialias = false;
   bool exclude_outside = false;
@@ -42,33 +35,28 @@ struct Attributes {
   std::string policy;
 };
 
-template <typename E, std::size_t N>
-E parse_enum(const Node& node, const char* attribute, const char* fallback,
-             const std::pair<const char*, E> (&names)[N]) {
-  const std::string value = node.attr_string(attribute, fallback);
-  for (const auto& [name, e] : names) {
-    if (value == name) return e;
-  }
-  fail("attribute '" + std::string(attribute) + "' is '" + value + "'");
+template <typename E>
+E parse_enum(const Node& node, const char* attribute,
+             std::optional<E> (*parse)(std::string_view name)) {
+  const std::string value = need_string(node, attribute);
+  const std::optional<E> found = parse(value);
+  if (!found) fail("attribute '" + std::string(attribute) + "' is '" + value + "'");
+  return *found;
+}
+
+std::optional<Mode> mode_of(std::string_view name) {
+  if (name == "nearest") return Mode::kNearest;
+  if (name == "linear") return Mode::kLinear;
+  if (name == "cubic") return Mode::kCubic;
+  return std::nullopt;
 }
 
 Attributes parse(const Node& node) {
   Attributes a;
-  a.mode = parse_enum<Mode>(
-      node, "mode", "nearest",
-      {{"nearest", Mode::kNearest}, {"linear", Mode::kLinear}, {"cubic", Mode::kCubic}});
-  a.transform = parse_enum<Transform>(node, "coordinate_transformation_mode", "half_pixel",
-                                      {{"half_pixel", Transform::kHalfPixel},
-                                       {"half_pixel_symmetric", Transform::kHalfPixelSymmetric},
-                                       {"pytorch_half_pixel", Transform::kPytorchHalfPixel},
-                                       {"align_corners", Transform::kAlignCorners},
-                                       {"asymmetric", Transform::kAsymmetric},
-                                       {"tf_crop_and_resize", Transform::kCrop}});
-  a.nearest = parse_enum<Nearest>(node, "nearest_mode", "round_prefer_floor",
-                                  {{"round_prefer_floor", Nearest::kPreferFloor},
-                                   {"round_prefer_ceil", Nearest::kPreferCeil},
-                                   {"floor", Nearest::kFloor},
-                                   {"ceil", Nearest::kCeil}});
+  a.mode = parse_enum<Mode>(node, "mode", mode_of);
+  a.transform =
+      parse_enum<ResizeTransform>(node, "coordinate_transformation_mode", resize_transform);
+  a.nearest = parse_enum<ResizeNearest>(node, "nearest_mode", resize_nearest);
   a.cubic_a = need_float(node, "cubic_coeff_a");
   a.antialias = need_int(node, "antialias") != 0;
   a.exclude_outside = need_int(node, "exclude_outside") != 0;
@@ -77,55 +65,6 @@ Attributes parse(const Node& node) {
   a.axes = node.attr_ints("axes");
   a.policy = need_string(node, "keep_aspect_ratio_policy");
   return a;
-}
-
-struct Axis {
-  std::int64_t in = 1, out = 1;
-  double scale = 1;
-  double wanted = 1;  // the output's size before it was rounded down
-  double roi_start = 0, roi_end = 1;
-};
-
-double source_coordinate(Transform transform, const Axis& axis, std::int64_t i) {
-  const auto x = static_cast<double>(i);
-  const auto in = static_cast<double>(axis.in);
-  const auto out = static_cast<double>(axis.out);
-  switch (transform) {
-    case Transform::kHalfPixel:
-      return (x + 0.5) / axis.scale - 0.5;
-    case Transform::kHalfPixelSymmetric:
-      return in / 2 * (1 - out / axis.wanted) + (x + 0.5) / axis.scale - 0.5;
-    case Transform::kPytorchHalfPixel:
-      return axis.out > 1 ? (x + 0.5) / axis.scale - 0.5 : 0;
-    case Transform::kAlignCorners:
-      return axis.wanted > 1 ? x * (in - 1) / (axis.wanted - 1) : 0;
-    case Transform::kAsymmetric:
-      return x / axis.scale;
-    case Transform::kCrop:
-      return axis.out > 1 ? axis.roi_start * (in - 1) +
-                                x * (axis.roi_end - axis.roi_start) * (in - 1) / (out - 1)
-                          : 0.5 * (axis.roi_start + axis.roi_end) * (in - 1);
-  }
-  return x;
-}
-
-std::int64_t nearest_index(Nearest nearest, double x, std::int64_t size) {
-  double at = 0;
-  switch (nearest) {
-    case Nearest::kPreferFloor:
-      at = std::ceil(x - 0.5);
-      break;
-    case Nearest::kPreferCeil:
-      at = std::floor(x + 0.5);
-      break;
-    case Nearest::kFloor:
-      at = std::floor(x);
-      break;
-    case Nearest::kCeil:
-      at = std::ceil(x);
-      break;
-  }
-  return static_cast<std::int64_t>(std::clamp(at, 0.0, static_cast<double>(size - 1)));
 }
 
 // Keys' cubic convolution kernel.
@@ -142,7 +81,7 @@ struct Taps {
   std::vector<float> weight;
 };
 
-Taps make_taps(const Attributes& a, const Axis& axis, double x) {
+Taps make_taps(const Attributes& a, const ResizedAxis& axis, double x) {
   // Between `base` and `base + 1`; an integer counts as the right end.
   const double base = std::ceil(x) - 1;
   const double ratio = x - base;
@@ -170,16 +109,17 @@ Taps make_taps(const Attributes& a, const Axis& axis, double x) {
   return taps;
 }
 
-std::vector<Axis> plan_axes(const Attributes& a, const KernelContext& k, std::size_t roi_input,
-                            std::size_t scales_input, std::size_t sizes_input) {
+std::vector<ResizedAxis> plan_axes(const Attributes& a, const KernelContext& k,
+                                   std::size_t roi_input, std::size_t scales_input,
+                                   std::size_t sizes_input) {
   const Tensor& x = k.input(0);
   std::vector<std::size_t> axes(x.rank());
   std::iota(axes.begin(), axes.end(), std::size_t{0});
   if (a.has_axes) axes = normalize_axes(a.axes, x.rank());
-  std::vector<Axis> plan(x.rank());
+  std::vector<ResizedAxis> plan(x.rank());
   for (std::size_t i = 0; i < x.rank(); ++i) {
     plan[i].in = plan[i].out = x.dims()[i];
-    plan[i].wanted = static_cast<double>(x.dims()[i]);
+    plan[i].length = static_cast<double>(x.dims()[i]);
   }
   const bool has_scales = k.has_input(scales_input) && k.input(scales_input).count() > 0;
   const bool has_sizes = k.has_input(sizes_input) && k.input(sizes_input).count() > 0;
@@ -191,12 +131,12 @@ std::vector<Axis> plan_axes(const Attributes& a, const KernelContext& k, std::si
   if (has_scales) {
     const Tensor scales = converted(k.input(scales_input), DType::kFloat32);
     for (std::size_t i = 0; i < axes.size(); ++i) {
-      Axis& axis = plan[axes[i]];
+      ResizedAxis& axis = plan[axes[i]];
       axis.scale = static_cast<double>(scales.data<float>()[i]);
       if (!(axis.scale > 0)) fail("a scale is not positive");
-      axis.wanted = static_cast<double>(axis.in) * axis.scale;
-      if (axis.wanted > 1e15) throw Error(ErrorCode::kResource, "the result is too large");
-      axis.out = static_cast<std::int64_t>(std::floor(axis.wanted));
+      axis.length = static_cast<double>(axis.in) * axis.scale;
+      if (axis.length > 1e15) throw Error(ErrorCode::kResource, "the result is too large");
+      axis.out = static_cast<std::int64_t>(std::floor(axis.length));
     }
   } else {
     const std::vector<std::int64_t> sizes = ints_input(k, sizes_input);
@@ -206,7 +146,7 @@ std::vector<Axis> plan_axes(const Attributes& a, const KernelContext& k, std::si
       factor = a.policy == "not_larger" ? std::min(factor, own) : std::max(factor, own);
     }
     for (std::size_t i = 0; i < axes.size(); ++i) {
-      Axis& axis = plan[axes[i]];
+      ResizedAxis& axis = plan[axes[i]];
       if (sizes[i] < 0) fail("a size is negative");
       if (a.policy == "stretch") {
         axis.out = sizes[i];
@@ -216,27 +156,27 @@ std::vector<Axis> plan_axes(const Attributes& a, const KernelContext& k, std::si
         axis.out =
             static_cast<std::int64_t>(std::floor(factor * static_cast<double>(axis.in) + 0.5));
       }
-      axis.wanted = static_cast<double>(axis.out);
+      axis.length = static_cast<double>(axis.out);
     }
   }
-  if (a.transform == Transform::kCrop && k.has_input(roi_input)) {
+  if (a.transform == ResizeTransform::kCrop && k.has_input(roi_input)) {
     const Tensor roi = converted(k.input(roi_input), DType::kFloat32);
     if (roi.count() != 2 * count) fail("the region has not two entries per axis");
     for (std::size_t i = 0; i < axes.size(); ++i) {
       plan[axes[i]].roi_start = static_cast<double>(roi.data<float>()[i]);
       plan[axes[i]].roi_end = static_cast<double>(roi.data<float>()[axes.size() + i]);
       if (has_scales) {
-        Axis& axis = plan[axes[i]];
-        axis.wanted *= axis.roi_end - axis.roi_start;
-        axis.out = static_cast<std::int64_t>(std::max(0.0, std::floor(axis.wanted)));
+        ResizedAxis& axis = plan[axes[i]];
+        axis.length *= axis.roi_end - axis.roi_start;
+        axis.out = static_cast<std::int64_t>(std::max(0.0, std::floor(axis.length)));
       }
     }
   }
   return plan;
 }
 
-void resize_nearest(KernelContext& k, const Tensor& x,
-                    const std::vector<std::vector<std::int64_t>>& maps, Tensor& y) {
+void resize_by_places(KernelContext& k, const Tensor& x,
+                      const std::vector<std::vector<std::int64_t>>& maps, Tensor& y) {
   const std::size_t last = x.rank() - 1;
   const std::int64_t width = y.dims()[last];
   const std::int64_t rows = y.count() / width;
@@ -314,9 +254,9 @@ Tensor resize_axis(KernelContext& k, const Tensor& x, std::size_t axis,
 void run_resize(KernelContext& k, const Attributes& a, std::size_t roi_input,
                 std::size_t scales_input, std::size_t sizes_input) {
   const Tensor& x = k.input(0);
-  const std::vector<Axis> plan = plan_axes(a, k, roi_input, scales_input, sizes_input);
+  const std::vector<ResizedAxis> plan = plan_axes(a, k, roi_input, scales_input, sizes_input);
   Dims dims;
-  for (const Axis& axis : plan) {
+  for (const ResizedAxis& axis : plan) {
     // There is one map entry per index of an axis.
     if (axis.out > (std::int64_t{1} << 28)) {
       throw Error(ErrorCode::kResource, "the result is too large");
@@ -330,15 +270,18 @@ void run_resize(KernelContext& k, const Attributes& a, std::size_t roi_input,
     copy_elements(x.dtype(), x.raw(), 0, y.raw(), 0, 1);
     return;
   }
-  const auto resized = [](const Axis& axis) {
-    return axis.in != axis.out || axis.scale != 1 || axis.roi_start != 0 || axis.roi_end != 1;
+  // As ONNX Runtime and PyTorch have it, whatever the scales are: nothing changes its size.
+  const bool copies = a.transform != ResizeTransform::kCrop && dims == x.dims();
+  const auto resized = [&](const ResizedAxis& axis) {
+    return !copies &&
+           (axis.in != axis.out || axis.scale != 1 || axis.roi_start != 0 || axis.roi_end != 1);
   };
   std::vector<std::vector<bool>> outside(plan.size());
   bool any_outside = false;
-  for (std::size_t i = 0; a.transform == Transform::kCrop && i < plan.size(); ++i) {
+  for (std::size_t i = 0; a.transform == ResizeTransform::kCrop && i < plan.size(); ++i) {
     outside[i].resize(static_cast<std::size_t>(plan[i].out));
     for (std::int64_t j = 0; resized(plan[i]) && j < plan[i].out; ++j) {
-      const double at = source_coordinate(a.transform, plan[i], j);
+      const double at = resized_place(a.transform, plan[i], j);
       outside[i][j] = at < 0 || at > static_cast<double>(plan[i].in - 1);
       any_outside = any_outside || outside[i][j];
     }
@@ -349,11 +292,11 @@ void run_resize(KernelContext& k, const Attributes& a, std::size_t roi_input,
       for (std::int64_t j = 0; j < plan[i].out; ++j) {
         maps[i].push_back(
             resized(plan[i])
-                ? nearest_index(a.nearest, source_coordinate(a.transform, plan[i], j), plan[i].in)
+                ? nearest_element(a.nearest, resized_place(a.transform, plan[i], j), plan[i].in)
                 : j);
       }
     }
-    resize_nearest(k, x, maps, y);
+    resize_by_places(k, x, maps, y);
   } else {
     Tensor value = converted(x, DType::kFloat32);
     // The innermost axes last: what they work on is then as small as possible only for
@@ -362,7 +305,7 @@ void run_resize(KernelContext& k, const Attributes& a, std::size_t roi_input,
       if (!resized(plan[i])) continue;
       std::vector<Taps> taps;
       for (std::int64_t j = 0; j < plan[i].out; ++j) {
-        taps.push_back(make_taps(a, plan[i], source_coordinate(a.transform, plan[i], j)));
+        taps.push_back(make_taps(a, plan[i], resized_place(a.transform, plan[i], j)));
       }
       value = resize_axis(k, value, i, taps);
     }

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resize by scales that are no whole numbers: which elements are near is decided by a rounding."""
+
+import numpy as np
+import onnxruntime
+import openxrt
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from small_models import make_model, tensor, usable
+
+WAYS = ["asymmetric", "half_pixel", "pytorch_half_pixel"]
+MODES = [
+    ("nearest", "floor"),
+    ("nearest", "ceil"),
+    ("nearest", "round_prefer_floor"),
+    ("nearest", "round_prefer_ceil"),
+    ("linear", None),
+    ("cubic", None),
+]
+SCALES = [0.3, 0.9, 1.1, 1.3, 1.6, 1.7, 2.3]
+SHAPES = [(1, 2, 9, 11), (1, 2, 8, 6)]  # 1.1 leaves the second one's size as it is
+
+
+@pytest.mark.parametrize("engine", ["native", "xla", "openvino", "onnxruntime"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("mode", "rounding"), MODES)
+def test_fractional_scales(mode: str, rounding: str | None, way: str, engine: str) -> None:
+    if not usable(engine):
+        pytest.skip(f"{engine} is not there")
+    attributes = {"mode": mode, "coordinate_transformation_mode": way}
+    if rounding is not None:
+        attributes["nearest_mode"] = rounding
+    for shape in SHAPES:
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        for scale in SCALES:
+            model = make_model(
+                [helper.make_node("Resize", ["x", "", "scales"], ["y"], **attributes)],
+                [tensor("x", TensorProto.FLOAT, list(shape))],
+                [tensor("y", TensorProto.FLOAT, None)],
+                [numpy_helper.from_array(np.array([1, 1, scale, scale], np.float32), "scales")],
+                opset=19,
+            )
+            wanted = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
+            program = openxrt.load(
+                model, engine=list(dict.fromkeys((engine, "native"))), cache_dir=""
+            )
+            found = program.run({"x": x})["y"]
+            np.testing.assert_allclose(found, wanted, atol=1e-4, err_msg=f"{shape}, {scale}")
