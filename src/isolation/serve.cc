@@ -29,7 +29,6 @@
 #include "isolation/description.h"
 #include "isolation/failure.h"
 #include "isolation/lane_server.h"
-#include "isolation/sandbox.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -360,7 +359,6 @@ int number_of(const std::string& word) {
 void serve_engine(
     int socket, const std::string& engine, int parent,
     const std::function<std::shared_ptr<const Engine>(const std::string& name)>& load) {
-  enter_sandbox();
   // It lives as long as the process: its threads use it to the end.
   static auto* const server = new Server(Descriptor(socket), engine, load);
   server->serve(parent);

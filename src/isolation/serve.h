@@ -13,7 +13,7 @@ namespace xrt {
 
 // Answers what comes on the socket until it closes or the process `parent` is gone; then ends this
 // process. `load` gives the engine of that name. Orders that take time and lanes have threads of
-// their own.
+// their own. The program xrt_worker has given up its rights before (src/isolation/sandbox.h).
 [[noreturn]] XRT_API void serve_engine(
     int socket, const std::string& engine, int parent,
     const std::function<std::shared_ptr<const Engine>(const std::string& name)>& load);

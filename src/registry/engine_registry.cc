@@ -177,13 +177,15 @@ class Registry {
   // One that runs in a worker: the engine's own library is not opened in this process.
   std::shared_ptr<const Engine> isolated(const std::string& name) {
     const std::string base(base_engine(name));
-    std::vector<std::string> command;
-    if (!library(base).empty()) {
-      command = {(own_folder() / "xrt" / "xrt_worker").string()};
-    } else if (const auto provider = this->provider()) {
-      command = provider->worker_command(base);
+    // A program of its own that serves what is in a library, and else a command, which it starts.
+    std::vector<std::string> command = {(own_folder() / "xrt" / "xrt_worker").string()};
+    bool serves = !library(base).empty();
+    if (const auto provider = this->provider(); !serves && provider != nullptr) {
+      const std::vector<std::string> words = provider->worker_command(base);
+      command.insert(command.end(), words.begin(), words.end());
+      serves = !words.empty();
     }
-    if (command.empty()) {
+    if (!serves) {
       // Where there is no such engine at all, the text says so.
       get(base);
       throw Error(ErrorCode::kUnsupported,

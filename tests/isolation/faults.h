@@ -15,6 +15,10 @@ enum Fault {
   kShape,    // an output of another shape
   kNetwork,  // throws what comes of asking for a socket
   kPatient,  // waits until its run is cancelled
+  // These throw what comes of trying it on the process that started the worker.
+  kMemory,      // to open its memory
+  kSignal,      // to signal it
+  kDescriptor,  // to take one of its descriptors
 };
 
 }  // namespace faults

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // An engine that computes Relu of float32, and does what the first element of its input says where
 // that is one of the numbers below; its option `compile` has it do the same when it compiles.
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +22,19 @@
 namespace {
 
 using namespace std::chrono_literals;
+
+bool opens_memory(pid_t process) {
+  return ::open(("/proc/" + std::to_string(process) + "/mem").c_str(), O_RDWR | O_CLOEXEC) >= 0;
+}
+
+bool signals(pid_t process) {
+  return ::kill(process, 0) == 0 || ::syscall(SYS_tgkill, process, process, 0) == 0;
+}
+
+bool takes_descriptor(pid_t process) {
+  const auto handle = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+  return ::syscall(SYS_pidfd_getfd, handle, STDERR_FILENO, 0) >= 0;
+}
 
 void crash(int fault) {
   switch (fault) {
@@ -43,6 +58,12 @@ void crash(int fault) {
       throw std::runtime_error("it fell over");
     case faults::kNetwork:
       throw std::runtime_error(::socket(AF_INET, SOCK_STREAM, 0) < 0 ? "no network" : "a network");
+    case faults::kMemory:
+      throw std::runtime_error(opens_memory(::getppid()) ? "its memory" : "no memory of it");
+    case faults::kSignal:
+      throw std::runtime_error(signals(::getppid()) ? "a signal" : "no signal");
+    case faults::kDescriptor:
+      throw std::runtime_error(takes_descriptor(::getppid()) ? "a descriptor" : "no descriptor");
     default:
       return;
   }

@@ -21,6 +21,7 @@
 #include "base/file.h"
 #include "engine/host.h"
 #include "tests/isolation/faults.h"
+#include "tests/isolation/landlock_of_kernel.h"
 #include "xrt/program.h"
 #include "xrt/registry.h"
 #include "xrt/threads.h"
@@ -157,6 +158,22 @@ TEST_F(Isolation, AnErrorOfTheEngineLeavesTheWorker) {
 TEST_F(Isolation, AWorkerHasNoNetwork) {
   const auto program = relu();
   EXPECT_THAT(run_failure(*program, faults::kNetwork), HasSubstr("no network"));
+}
+
+TEST_F(Isolation, AWorkerHasNoMemoryOfThisProcess) {
+  if (landlock_of_kernel() < 1) GTEST_SKIP() << "this kernel is without Landlock";
+  const auto program = relu();
+  EXPECT_THAT(run_failure(*program, faults::kMemory), HasSubstr("no memory of it"));
+}
+
+TEST_F(Isolation, AWorkerHasNoSignalsForThisProcess) {
+  const auto program = relu();
+  EXPECT_THAT(run_failure(*program, faults::kSignal), HasSubstr("no signal"));
+}
+
+TEST_F(Isolation, AWorkerHasNoDescriptorsOfThisProcess) {
+  const auto program = relu();
+  EXPECT_THAT(run_failure(*program, faults::kDescriptor), HasSubstr("no descriptor"));
 }
 
 TEST_F(Isolation, ALeakIsAnError) {

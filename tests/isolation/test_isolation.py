@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -139,9 +140,38 @@ def test_an_engine_of_this_process_cannot_move(model: Path) -> None:
         openxrt.load(model, engine=["only_here"], isolation=["only_here"])
 
 
-def test_an_engine_of_python_that_ends_its_process(model: Path, tmp_path: Path) -> None:
-    (tmp_path / "fatal_engine.py").write_text(
-        textwrap.dedent("""
+def save_engine(folder: Path, code: str) -> None:
+    """A package with the engine Fatal of the module fatal_engine, under the name fatal."""
+    (folder / "fatal_engine.py").write_text(textwrap.dedent(code))
+    info = folder / "fatal-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fatal\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[openxrt.engines]\nfatal = fatal_engine:Fatal\n")
+
+
+LOAD_FATAL = """
+    import sys
+    sys.path.insert(0, sys.argv[1])
+    import numpy as np
+    import openxrt
+    import onnx
+    from onnx import helper
+    kind = onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("Tanh", ["x"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", kind, [4])],
+        [helper.make_tensor_value_info("y", kind, [4])])
+    bytes_ = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)],
+                               ir_version=8).SerializeToString()
+    program = openxrt.load(bytes_, engine=["fatal"], isolation=["fatal"], cache_dir="")
+    x = np.ones(4, np.float32)
+"""
+
+
+def test_an_engine_of_python_that_ends_its_process(tmp_path: Path) -> None:
+    save_engine(
+        tmp_path,
+        """
             import os
             import numpy as np
             import openxrt
@@ -157,28 +187,9 @@ def test_an_engine_of_python_that_ends_its_process(model: Path, tmp_path: Path) 
                 if x.flat[0] == 13:
                     os.abort()
                 return np.tanh(x)
-        """)
+        """,
     )
-    info = tmp_path / "fatal-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fatal\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[openxrt.engines]\nfatal = fatal_engine:Fatal\n")
-    code = """
-        import sys
-        sys.path.insert(0, sys.argv[2])
-        import numpy as np
-        import openxrt
-        import onnx
-        from onnx import helper
-        kind = onnx.TensorProto.FLOAT
-        graph = helper.make_graph(
-            [helper.make_node("Tanh", ["x"], ["y"])], "g",
-            [helper.make_tensor_value_info("x", kind, [4])],
-            [helper.make_tensor_value_info("y", kind, [4])])
-        bytes_ = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)],
-                                   ir_version=8).SerializeToString()
-        program = openxrt.load(bytes_, engine=["fatal"], isolation=["fatal"], cache_dir="")
-        x = np.ones(4, np.float32)
+    code = textwrap.dedent(LOAD_FATAL) + textwrap.dedent("""
         assert np.allclose(program(x), np.tanh(x))
         try:
             program(np.full(4, 13, np.float32))
@@ -188,8 +199,56 @@ def test_an_engine_of_python_that_ends_its_process(model: Path, tmp_path: Path) 
         assert np.allclose(program(x), np.tanh(x))
         assert "fatal_engine" not in sys.modules
         print("works")
-    """
-    assert python(code, str(model), str(tmp_path)).split() == ["error", "works"]
+    """)
+    assert python(code, str(tmp_path)).split() == ["error", "works"]
+
+
+def has_landlock() -> bool:
+    create_ruleset, ask_version = 444, 1
+    return ctypes.CDLL(None).syscall(create_ruleset, None, ctypes.c_size_t(0), ask_version) > 0
+
+
+def test_an_engine_of_python_reaches_no_other_process(tmp_path: Path) -> None:
+    """Of its threads those that NumPy starts when it is imported are no exception."""
+    save_engine(
+        tmp_path,
+        """
+            import os
+            from pathlib import Path
+            import numpy as np
+            import openxrt
+
+            @openxrt.engine("fatal", version="1.0", ops=["Tanh"])
+            class Fatal:
+                def supports(self, node):
+                    return node.op == "Tanh"
+                def compile(self, function):
+                    return compute
+
+            def works(act, *arguments):
+                try:
+                    act(*arguments)
+                except PermissionError:
+                    return False
+                return True
+
+            def compute(x):
+                parent = os.getppid()
+                states = [file.read_text() for file in Path("/proc/self/task").glob("*/status")]
+                return np.array([
+                    works(os.open, f"/proc/{parent}/mem", os.O_RDWR),
+                    works(os.kill, parent, 0),
+                    works(os.pidfd_open, parent),
+                    sum("Seccomp:\\t2" not in state for state in states),
+                ], np.float32)
+        """,
+    )
+    code = textwrap.dedent(LOAD_FATAL) + "print(*program(x).astype(int))"
+    memory, signal_, descriptor, free_threads = python(code, str(tmp_path)).split()
+    assert (signal_, descriptor, free_threads) == ("0", "0", "0")
+    if not has_landlock():
+        pytest.skip("this kernel is without Landlock, which refuses memory")
+    assert memory == "0"
 
 
 RUNS = """
