@@ -50,7 +50,7 @@ void translate(const std::exception_ptr& pointer, void* /*payload*/) {
     const auto index = static_cast<std::size_t>(error.code());
     PyObject* type = index < classes.by_code.size() ? classes.by_code[index] : classes.base;
     // Names taken from a damaged model need not be UTF-8.
-    const std::string text = shortened(error.what(), kMostTold);
+    const std::string text = told(error.what());
     nb::object message = nb::steal(
         PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
     if (message.is_valid()) PyErr_SetObject(type, message.ptr());

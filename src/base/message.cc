@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/message.h"
 
+#include <algorithm>
+
 namespace xrt {
 namespace {
 
@@ -18,6 +20,19 @@ std::string shortened(std::string_view text, std::size_t most) {
   result += " [… " + std::to_string(tail - head) + " bytes …] ";
   result += text.substr(tail);
   return result;
+}
+
+std::string told(std::string_view message) {
+  constexpr std::string_view kBlanks = " \n\t";
+  std::string result;
+  for (std::size_t at = 0; at < message.size();) {
+    const std::size_t word = std::min(message.find_first_not_of(kBlanks, at), message.size());
+    const std::size_t end = std::min(message.find_first_of(kBlanks, word), message.size());
+    result += message.substr(at, word - at);
+    result += shortened(message.substr(word, end - word));
+    at = end;
+  }
+  return shortened(result, kMostTold);
 }
 
 }  // namespace xrt

@@ -20,4 +20,8 @@ inline constexpr std::size_t kMostTold = 4000;
 // cuts a character of UTF-8.
 XRT_API std::string shortened(std::string_view text, std::size_t most = kMostQuoted);
 
+// A message as it leaves the library: no word in it is longer than a quotation, whoever quoted it,
+// and the whole no longer than kMostTold.
+XRT_API std::string told(std::string_view message);
+
 }  // namespace xrt

@@ -29,7 +29,7 @@ namespace xrt::capi {
 xrt_code fail(xrt_status** status, xrt_code code, const char* message) noexcept {
   if (status == nullptr) return code;
   try {
-    *status = new xrt_status{code, shortened(message, kMostTold)};
+    *status = new xrt_status{code, told(message)};
   } catch (const std::bad_alloc&) {
     *status = nullptr;
   }

@@ -52,7 +52,7 @@ std::string environment() {
 }
 
 int report(const char* kind, const std::string& message, int code) {
-  fmt::print(stderr, "xrt: {}{}\n", kind, shortened(message, kMostTold));
+  fmt::print(stderr, "xrt: {}{}\n", kind, told(message));
   return code;
 }
 

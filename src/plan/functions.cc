@@ -16,6 +16,7 @@
 #include "device/threads.h"
 #include "engine/host.h"
 #include "ir/printer.h"
+#include "ops/size_rules.h"
 #include "options/sizes.h"
 #include "placement/estimates.h"
 #include "placement/precision.h"
@@ -103,6 +104,17 @@ void judge_overflows(const std::vector<std::string>& overflows, bool stay_in_flo
                           (stay_in_float32 ? "; they stay in float32" : "; they become infinite"));
 }
 
+// Operands of a run whose sizes disagree are a better reason than what an engine's library says.
+void refuse_sizes(const Graph& graph) {
+  for (const NodeId id : graph.topological_order()) {
+    const Node& node = graph.node(id);
+    if (const auto wrong = sizes_refusal(graph, node)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "node '" + node.name + "' (" + node.qualified_op() + "): " + *wrong);
+    }
+  }
+}
+
 // Compiles what the engine claimed, the nodes of `claimed`; a failure names them, the engine and
 // the cause.
 CompileResult compile_claimed(const Engine& engine, const Graph& claimed, const Function& function,
@@ -139,6 +151,7 @@ CompileResult compile_claimed(const Engine& engine, const Graph& claimed, const 
   } catch (const Error& error) {
     // A wrong option or a bound is the caller's to change, whoever runs the nodes.
     if (error.code() == ErrorCode::kInvalidArgument || wrong_constants) throw;
+    refuse_sizes(claimed);
     fail(error.code(), shortened(error.what(), kMostOfCause));
   } catch (...) {
     fail(ErrorCode::kEngine, exception_text());

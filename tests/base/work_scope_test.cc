@@ -90,5 +90,17 @@ TEST(Message, LongOnesKeepBothEnds) {
   EXPECT_NE(told.find("bytes"), std::string::npos);
 }
 
+TEST(Message, NoWordIsLongerThanAQuotation) {
+  EXPECT_EQ(told("node 'a' (Add):\n  two  blanks "), "node 'a' (Add):\n  two  blanks ");
+  const std::string name(3000, 'x');
+  const std::string text = told("node '" + name + "' (" + name + "): wrong");
+  EXPECT_LT(text.size(), 750U);
+  EXPECT_TRUE(text.starts_with("node 'xxx"));
+  EXPECT_TRUE(text.ends_with("x): wrong"));
+  std::string list;
+  for (int i = 0; i < 10'000; ++i) list += "word ";
+  EXPECT_LT(told(list).size(), kMostTold + 50);
+}
+
 }  // namespace
 }  // namespace xrt

@@ -413,3 +413,26 @@ def test_counts_of_keys_are_a_list(engine: str) -> None:
     assert program.run(feeds)["y"].shape == shapes["q"]
     with pytest.raises(openxrt.InvalidArgument, match="nonpad_kv_seqlen"):
         program.run({**feeds, "n": np.array([[6], [7]])})
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("specializations", [1, 8])
+def test_an_addend_that_does_not_broadcast(engine: str, specializations: int) -> None:
+    """An error of the operands that names the node; ONNX Runtime's kernel says so itself."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    names = {"a": ["m", "k"], "b": ["p", "q"], "c": ["r", "s"]}
+    model = make_model(
+        [helper.make_node("Gemm", ["a", "b", "c"], ["y"], name="node", transB=1)],
+        [tensor(name, F, dims) for name, dims in names.items()],
+        [untyped("y")],
+    )
+    program = openxrt.load(
+        model,
+        engines=list(dict.fromkeys([engine, "native"])),
+        max_specializations=specializations,
+    )
+    program.run({"a": random(2, 4), "b": random(5, 4), "c": random(2, 1)})
+    wanted = openxrt.EngineError if engine == "onnxruntime" else openxrt.InvalidArgument
+    with pytest.raises(wanted, match=r"'node' \(Gemm\)"):
+        program.run({"a": random(33, 4), "b": random(5, 4), "c": random(3, 1)})

@@ -48,6 +48,11 @@ const dnnl::engine& cpu_engine() {
 }
 
 void rethrow(const dnnl::error& error) {
+  if (error.status == dnnl_invalid_arguments) {
+    throw Error(ErrorCode::kInvalidArgument,
+                std::string("its operands' sizes do not go together (oneDNN: ") + error.what() +
+                    ")");
+  }
   const ErrorCode code =
       error.status == dnnl_out_of_memory ? ErrorCode::kResource : ErrorCode::kEngine;
   throw Error(code, std::string("oneDNN: ") + error.what());
