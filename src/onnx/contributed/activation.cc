@@ -15,6 +15,14 @@ ValueId sigmoid_linear(Rewriting& r, ValueId x, float alpha) {
   return r.mul(x, r.op("Sigmoid", {scaled}));
 }
 
+ValueId parametric_softplus(Rewriting& r, ValueId x, float alpha, float beta) {
+  return r.mul(r.op("Softplus", {r.mul(x, r.number(beta, x))}), r.number(alpha, x));
+}
+
+ValueId scaled_tanh(Rewriting& r, ValueId x, float alpha, float beta) {
+  return r.mul(r.op("Tanh", {r.mul(x, r.number(beta, x))}), r.number(alpha, x));
+}
+
 ValueId with_bias(Rewriting& r, std::size_t x, std::size_t bias) {
   return r.input(bias).valid() ? r.add(r.need(x), r.input(bias)) : r.need(x);
 }
@@ -82,15 +90,13 @@ void rewrite_image_scaler(Rewriting& r) {
 void rewrite_parametric_softplus(Rewriting& r) {
   const float alpha = r.float_attr("alpha", 1.0F);
   const float beta = r.float_attr("beta", 1.0F);
-  const ValueId x = r.need(0);
-  r.finish({r.mul(r.op("Softplus", {r.mul(x, r.number(beta, x))}), r.number(alpha, x))});
+  r.finish({parametric_softplus(r, r.need(0), alpha, beta)});
 }
 
 void rewrite_scaled_tanh(Rewriting& r) {
   const float alpha = r.float_attr("alpha", 1.0F);
   const float beta = r.float_attr("beta", 1.0F);
-  const ValueId x = r.need(0);
-  r.finish({r.mul(r.op("Tanh", {r.mul(x, r.number(beta, x))}), r.number(alpha, x))});
+  r.finish({scaled_tanh(r, r.need(0), alpha, beta)});
 }
 
 constexpr auto kActivations = std::to_array<Entry>({
@@ -131,11 +137,19 @@ ValueId apply_activation(Rewriting& r, ValueId x, const std::string& name,
   if (name == "QuickGelu") {
     return sigmoid_linear(r, x, parameters.empty() ? 1.702F : parameters[0]);
   }
-  if (name == "LeakyRelu" || name == "Elu" || name == "ThresholdedRelu") return with({"alpha"});
+  if (name == "LeakyRelu" || name == "Elu" || name == "Celu" || name == "ThresholdedRelu") {
+    return with({"alpha"});
+  }
   if (name == "HardSigmoid") return with({"alpha", "beta"});
   if (name == "Selu") return with({"alpha", "gamma"});
   if (name == "Clip" && parameters.size() == 2) {
     return r.op("Clip", {x, r.number(parameters[0], x), r.number(parameters[1], x)});
+  }
+  if (name == "ParametricSoftplus" && parameters.size() == 2) {
+    return parametric_softplus(r, x, parameters[0], parameters[1]);
+  }
+  if (name == "ScaledTanh" && parameters.size() == 2) {
+    return scaled_tanh(r, x, parameters[0], parameters[1]);
   }
   r.refuse(
       fmt::format("its activation '{}' with {} parameters is not known", name, parameters.size()));

@@ -102,12 +102,20 @@ Attended attend(Rewriting& r, const Scores& s) {
 // Positions 0 … count - 1 as int64, where `count` is a list of one number.
 ValueId positions(Rewriting& r, ValueId count) { return r.range(r.squeeze(count, {0})); }
 
-// (S, T), true where the key lies behind the query. Queries are the last S of T positions.
-ValueId keys_behind(Rewriting& r, ValueId q, ValueId k) {
+// (S, T), true where the key lies behind the query. The last of the T keys are those of `rows`, the
+// others past ones; the first query stands at the first of `rows`.
+ValueId keys_behind(Rewriting& r, ValueId q, ValueId k, ValueId rows) {
   const ValueId queries = r.shape(q, 2, 3);
   const ValueId keys = r.shape(k, 2, 3);
-  const ValueId row = r.add(positions(r, queries), r.sub(keys, queries));
-  return r.op("Greater", {positions(r, keys), r.unsqueeze(row, {1})});
+  const ValueId row = r.add(positions(r, queries), r.sub(keys, r.shape(rows, 2, 3)));
+  const ValueId behind = r.op("Greater", {positions(r, keys), r.unsqueeze(row, {1})});
+  const auto count = r.dim(q, 2);
+  const auto fresh = r.dim(rows, 2);
+  if (rows == q || (count && fresh && *count >= *fresh)) return behind;
+  // ONNX Runtime lets the last query see all keys, also where more of them are new than queries.
+  const ValueId last = r.sub(queries, r.ints({1}));
+  const ValueId before_last = r.op("Less", {positions(r, queries), last});
+  return r.op("And", {behind, r.unsqueeze(before_last, {1})});
 }
 
 // What is added to the scores for a mask of int32 (0 hides), with rank
@@ -140,12 +148,14 @@ ValueId additive_mask(Rewriting& r, std::size_t i, ValueId q, ValueId k, float f
   return r.where(hides, r.number(filter, q), r.number(0.0, q));
 }
 
-// The mask of input `i`, where there is one, and of the causal order.
-ValueId merged_mask(Rewriting& r, std::size_t i, bool causal, ValueId q, ValueId k, float filter) {
+// The mask of input `i`, where there is one, and of the causal order; `rows` as in keys_behind.
+ValueId merged_mask(Rewriting& r, std::size_t i, bool causal, ValueId q, ValueId k, ValueId rows,
+                    float filter) {
   ValueId mask;
   if (r.input(i).valid()) mask = additive_mask(r, i, q, k, filter);
   if (!causal) return mask;
-  return r.where(keys_behind(r, q, k), lowest_like(r, q), mask.valid() ? mask : r.number(0.0, q));
+  return r.where(keys_behind(r, q, k, rows), lowest_like(r, q),
+                 mask.valid() ? mask : r.number(0.0, q));
 }
 
 ValueId sum_where_valid(Rewriting& r, ValueId a, ValueId b) {
@@ -181,7 +191,7 @@ void finish_self_attention(Rewriting& r, ValueId projected, std::size_t mask, st
     v = r.concat({r.gather(state, r.whole(1)), v}, 2);
   }
   Scores s{q, k, v, heads, heads, scale};
-  s.mask = sum_where_valid(r, merged_mask(r, mask, causal, q, k, filter), bias);
+  s.mask = sum_where_valid(r, merged_mask(r, mask, causal, q, k, q, filter), bias);
   const Attended a = attend(r, s);
   ValueId present;
   if (r.wants(1)) present = r.concat({r.unsqueeze(k, {0}), r.unsqueeze(v, {0})}, 0);
@@ -301,7 +311,9 @@ void multi_head_attention(Rewriting& r, const MultiHeadInputs& in, bool causal) 
     v = with_past(r, in.past_value, p.v, length, in.indirection);
   }
   Scores s{p.q, k.all, v.all, heads, heads, scale};
-  s.mask = sum_where_valid(r, merged_mask(r, in.mask, causal, p.q, k.all, filter), in.scores_bias);
+  const ValueId rows = r.input(1).valid() ? p.k : p.q;
+  s.mask =
+      sum_where_valid(r, merged_mask(r, in.mask, causal, p.q, k.all, rows, filter), in.scores_bias);
   const Attended a = attend(r, s);
   r.finish({a.y, k.present, v.present, a.scores});
 }
@@ -323,11 +335,12 @@ void rewrite_decoder_masked_multi_head_attention(Rewriting& r) {
 // --- rotary embeddings --------------------------------------------------------------------------
 
 // x (B, N, S, H) turned by cos and sin (longest, R) at `ids` (B, S), or by (B, S, R) as they are.
-ValueId rotated(Rewriting& r, ValueId x, ValueId cos, ValueId sin, ValueId ids, bool interleaved) {
+// `turned`: how many of the H are turned, 2 R; 0 where no attribute says it.
+ValueId rotated(Rewriting& r, ValueId x, ValueId cos, ValueId sin, ValueId ids, bool interleaved,
+                std::int64_t turned = 0) {
   Attributes attributes{{"interleaved", static_cast<std::int64_t>(interleaved)}};
-  const auto half = r.dim(cos, -1);
-  const auto size = r.dim(x, -1);
-  if (half && (!size || *half * 2 != *size)) attributes["rotary_embedding_dim"] = *half * 2;
+  if (const auto half = r.dim(cos, -1); half && turned == 0) turned = *half * 2;
+  if (turned != 0 && r.dim(x, -1) != turned) attributes["rotary_embedding_dim"] = turned;
   return r.op("RotaryEmbedding", {x, cos, sin, ids}, std::move(attributes));
 }
 
@@ -348,7 +361,7 @@ void turn_heads(Rewriting& r, std::int64_t heads, ValueId cos, const Turn& turn)
 void rewrite_rotary_embedding(Rewriting& r) {
   const bool interleaved = r.int_attr("interleaved") != 0;
   const auto heads = r.int_attr("num_heads");
-  if (r.int_attr("is_packed_batching") != 0) r.refuse("is_packed_batching");
+  const auto turned = r.int_attr("rotary_embedding_dim");
   const ValueId cos = r.need(2);
   const ValueId sin = r.need(3);
   const bool offset = r.need_rank(1) < 2;
@@ -358,7 +371,7 @@ void rewrite_rotary_embedding(Rewriting& r) {
       const ValueId row = r.add(positions(r, r.shape(x, 2, 3)), r.reshape(ids, {1}));
       ids = r.op("Expand", {row, r.concat({r.shape(x, 0, 1), r.shape(x, 2, 3)})});
     }
-    return rotated(r, x, cos, sin, ids, interleaved);
+    return rotated(r, x, cos, sin, ids, interleaved, turned);
   });
 }
 
@@ -367,7 +380,6 @@ void rewrite_multimodal_rotary_embedding(Rewriting& r) {
   const bool interleaved = r.int_attr("interleaved") != 0;
   const auto heads = r.int_attr("num_heads");
   const bool woven = r.int_attr("mrope_layout") == 1;
-  if (r.int_attr("is_packed_batching") != 0) r.refuse("is_packed_batching");
   const auto it = r.attributes().find("mrope_section");
   const auto* sections = it == r.attributes().end() ? nullptr : std::get_if<Ints>(&it->second);
   if (sections == nullptr || sections->size() != 3) {
@@ -528,8 +540,10 @@ void rewrite_group_query_attention(Rewriting& r) {
   }
   const Attended a = attend(r, s);
   ValueId qk;
-  if (qk_output == 1) qk = a.scores;
+  if (qk_output == 1) qk = r.where(hidden, r.number(0.0, query), a.scores);
   if (qk_output == 2) qk = a.probabilities;
+  // Without the rows of the buffer that hold no key.
+  if (qk.valid() && past_key.valid()) qk = r.slice_axis(qk, {}, longest, 3);
   r.finish({a.y, keys, values, qk});
 }
 
@@ -560,9 +574,14 @@ void rewrite_causal_conv(Rewriting& r) {
   if (axes != 1 || r.int_attr("state_window") != 0) r.refuse("ndim above 1, or state_window");
   const ValueId weight = r.need(1);
   const auto channels = r.dim(weight, 0);
-  if (!channels) r.refuse("the number of channels of its weights is not known");
-  // Channels in the last place may be several axes.
-  const auto first = [&](ValueId v) { return r.transpose(r.reshape(v, {0, 0, -1}), {0, 2, 1}); };
+  // Channels in the last place may be several axes. An empty state has no -1.
+  const auto first = [&](ValueId v) {
+    if (r.rank(v) != 3U) {
+      const ValueId count = r.reduce("ReduceProd", r.shape(v, 2), {0});
+      v = r.reshape_to(v, r.concat({r.shape(v, 0, 2), count}));
+    }
+    return r.transpose(v, {0, 2, 1});
+  };
   const ValueId input = r.need(0);
   const ValueId x = last ? first(input) : input;
   const ValueId rows = r.mul(r.sub(r.shape(weight, 2, 3), r.ints({1})), r.ints({dilation}));
@@ -573,8 +592,18 @@ void rewrite_causal_conv(Rewriting& r) {
     state = r.op("Expand", {r.number(0.0, x), r.concat({r.shape(x, 0, 2), rows})});
   }
   const ValueId all = r.concat({state, x}, 2);
-  ValueId y = r.op("Conv", {all, weight, r.input(2)},
-                   {{"group", *channels}, {"dilations", Ints{dilation}}});
+  ValueId y;
+  if (channels) {
+    y = r.op("Conv", {all, weight, r.input(2)},
+             {{"group", *channels}, {"dilations", Ints{dilation}}});
+  } else {
+    // Conv names the number of groups: the windows of every place, (B, C, L, K), instead.
+    const ValueId places = r.unsqueeze(r.range(r.size(x, 2)), {1});
+    const ValueId taps = r.mul(r.range(r.size(weight, 2)), r.whole(dilation));
+    const ValueId windows = r.gather(all, r.add(places, taps), 2);
+    y = r.reduce("ReduceSum", r.mul(windows, weight), {-1}, /*keep=*/false);
+    if (r.input(2).valid()) y = r.add(y, r.unsqueeze(r.input(2), {1}));
+  }
   if (activation == "silu" || activation == "swish") {
     y = r.mul(y, r.op("Sigmoid", {y}));
   } else if (activation != "none") {

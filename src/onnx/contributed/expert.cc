@@ -117,6 +117,22 @@ void rewrite_moe(Rewriting& r) {
                  routed(r, k, normalise, {}));
 }
 
+// The same of weights whose shape is not known. They fill whole blocks.
+ValueId open_expert_weights(Rewriting& r, ValueId packed, ValueId scales, ValueId zeros,
+                            std::int64_t bits, std::int64_t block) {
+  ValueId numbers = r.cast_like(unpacked_bits(r, packed, bits), scales);
+  if (block > 0) numbers = r.reshape(numbers, {0, 0, -1, block});
+  // Of a block, or of a row; zero points of those fill whole bytes.
+  const std::int64_t axis = block > 0 ? 2 : 1;
+  ValueId points = r.number(static_cast<double>(1 << (bits - 1)), scales);
+  if (zeros.valid()) {
+    points = r.slice_axis(unpacked_bits(r, zeros, bits), {}, r.shape(scales, axis, axis + 1), axis);
+    points = r.unsqueeze(r.cast_like(points, scales), {axis + 1});
+  }
+  numbers = r.mul(r.sub(numbers, points), r.unsqueeze(scales, {axis + 1}));
+  return r.transpose(block > 0 ? r.reshape(numbers, {0, 0, -1}) : numbers, {0, 2, 1});
+}
+
 // Experts' weights (E, rows, bytes) as numbers (E, columns, rows).
 ValueId expert_weights(Rewriting& r, std::size_t i, std::size_t scale, std::size_t zero,
                        std::int64_t bits, std::int64_t block) {
@@ -124,7 +140,9 @@ ValueId expert_weights(Rewriting& r, std::size_t i, std::size_t scale, std::size
   const auto experts = r.dim(packed, 0);
   const auto rows = r.dim(packed, 1);
   const auto bytes = r.dim(packed, 2);
-  if (!experts || !rows || !bytes) r.refuse("the shapes of the experts' weights are not known");
+  if (!experts || !rows || !bytes) {
+    return open_expert_weights(r, packed, r.need(scale), r.input(zero), bits, block);
+  }
   BlockWeights w;
   w.bits = bits;
   w.rows = *experts * *rows;

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "onnx/contributed/rewriting.h"
+#include "xrt/error.h"
 
 namespace xrt::contributed {
 namespace {
@@ -35,15 +36,33 @@ void rewrite_fused_matmul(Rewriting& r) {
   const ValueId a = arrange_matmul_operand(r, 0, trans_a, batch_a);
   const ValueId b = arrange_matmul_operand(r, 1, trans_b, batch_b);
   if (alpha == 1.0F) return r.become("MatMul", {a, b});
-  const ValueId product = r.matmul(a, b);
-  r.become("Mul", {product, r.number(alpha, r.need(0))});
+  const ValueId factor = r.number(alpha, r.need(0));
+  // A vector as a matrix of one column: OpenVINO does not compile a product with a constant vector
+  // that is multiplied by a number.
+  if (r.rank(b) == 1U) {
+    return r.become("Squeeze", {r.mul(r.matmul(a, r.unsqueeze(b, {1})), factor), r.ints({-1})});
+  }
+  r.become("Mul", {r.matmul(a, b), factor});
 }
 
 void rewrite_fused_gemm(Rewriting& r) {
   const std::string activation = r.string_attr("activation", "");
+  // The activation's own, in its order: others have no meaning.
+  std::string second;
+  if (activation == "Selu") second = "activation_gamma";
+  if (activation == "HardSigmoid" || activation == "ScaledTanh" ||
+      activation == "ParametricSoftplus") {
+    second = "activation_beta";
+  }
+  if (r.has_attr(second) && !r.has_attr("activation_alpha")) {
+    throw Error(ErrorCode::kInvalidModel, "its attribute 'activation_alpha' is missing");
+  }
   std::vector<float> parameters;
-  for (const char* name : {"activation_alpha", "activation_beta", "activation_gamma"}) {
+  for (const std::string& name : {std::string("activation_alpha"), second}) {
     if (r.has_attr(name)) parameters.push_back(r.float_attr(name, 0.0F));
+  }
+  for (const char* name : {"activation_alpha", "activation_beta", "activation_gamma"}) {
+    r.attributes().erase(name);
   }
   const ValueId y = r.op("Gemm", {r.need(0), r.need(1), r.input(2)}, std::move(r.attributes()));
   r.finish({apply_activation(r, y, activation, parameters)});

@@ -58,11 +58,16 @@ void rewrite_qlinear_sigmoid(Rewriting& r) { quantised_unary(r, "Sigmoid"); }
 void rewrite_qlinear_leaky_relu(Rewriting& r) { quantised_unary(r, "LeakyRelu"); }
 void rewrite_qlinear_reduce_mean(Rewriting& r) { quantised_unary(r, "ReduceMean", 13); }
 
+// The last axis without an attribute, in every opset.
 void rewrite_qlinear_softmax(Rewriting& r) {
   const auto version = r.int_attr("opset", kOnnxOpset);
+  if (!r.has_attr("axis")) r.attributes()["axis"] = std::int64_t{-1};
   quantised_unary(r, "Softmax", version);
 }
 
+// With ceil_mode and count_include_pad a window may reach beyond the padding. Here it counts no
+// element there, as AveragePool defines it and ONNX Runtime computes AveragePool in floats; its
+// QLinearAveragePool divides by the whole window.
 void rewrite_qlinear_pool(Rewriting& r) {
   const bool last = r.int_attr("channels_last") != 0;
   quantised_unary(r, r.op_name().substr(std::string_view("QLinear").size()), kOnnxOpset, last);
@@ -91,7 +96,7 @@ void rewrite_qlinear_conv(Rewriting& r) {
            {x, r.single(r.need(1)), r.single(r.need(2)), r.need(3), r.single(r.need(4)),
             r.single(r.need(5)), r.single(r.need(6)), r.single(r.need(7)), r.input(8)},
            std::move(r.attributes()));
-  r.finish({last ? r.channels_last(y) : y});
+  r.finish({last ? r.channels_last(y, x) : y});
 }
 
 // A, B and C, a scale and zero point behind each of the first two, and those of the result, without

@@ -240,8 +240,8 @@ ValueId Rewriting::channels_first(ValueId v) {
   return transpose(v, perm);
 }
 
-ValueId Rewriting::channels_last(ValueId v) {
-  const auto known = rank(v);
+ValueId Rewriting::channels_last(ValueId v, ValueId like) {
+  const auto known = rank(v) ? rank(v) : rank(like);
   if (!known)
     refuse("the rank of its output is not known: declare that of its input in value_info");
   Ints perm{0};

@@ -133,7 +133,8 @@ class Rewriting {
               const std::function<ValueId(ValueId)>& captured);
   // Channels to the second place and back, whatever the rank, which has to be known.
   ValueId channels_first(ValueId v);
-  ValueId channels_last(ValueId v);
+  // `like`: a value of the same rank, for a `v` whose rank is not known.
+  ValueId channels_last(ValueId v, ValueId like = {});
 
   // The outputs in order. An invalid one is an error where the model names it.
   void finish(const Values& outputs);

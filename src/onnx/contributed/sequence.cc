@@ -119,7 +119,7 @@ void rewrite_murmur_hash(Rewriting& r) {
               r.cast(r.op("BitShift", {whole, u64(32)}, {{"direction", std::string("RIGHT")}}),
                      DType::kUInt32)};
   } else {
-    r.refuse("hashes of strings, or of values whose type is not known");
+    r.refuse("hashes of strings, whose bytes no op of the standard reads, or of an unknown type");
   }
   ValueId h = u32(static_cast<std::uint32_t>(seed));
   for (ValueId k : blocks) {

@@ -119,6 +119,22 @@ void check_block(std::int64_t block, std::int64_t bits) {
   }
 }
 
+// As block_dequantised, but number i of a row has the scale and zero point `groups`[i]. Zero points
+// are not packed.
+ValueId picked_dequantised(Rewriting& r, const BlockWeights& w, ValueId groups) {
+  const std::int64_t blocks = (w.columns + w.block - 1) / w.block;
+  const ValueId chosen = r.slice(groups, {0}, {w.columns}, {0});
+  const auto picked = [&](ValueId v) {
+    return r.gather(r.reshape(v, {w.rows, blocks}), chosen, 1);
+  };
+  const ValueId scales = picked(w.scales);
+  const ValueId points =
+      w.zeros.valid() ? picked(w.zeros) : r.number(static_cast<double>(1 << (w.bits - 1)), scales);
+  const ValueId numbers = unpacked_bits(r, r.reshape(w.packed, {w.rows, -1}), w.bits);
+  const ValueId rows = r.cast_like(r.slice(numbers, {0}, {w.columns}, {1}), scales);
+  return r.transpose(r.mul(r.sub(rows, points), scales), {1, 0});
+}
+
 void rewrite_matmul_nbits(Rewriting& r) {
   BlockWeights w;
   w.bits = r.int_attr("bits", 4);
@@ -129,11 +145,17 @@ void rewrite_matmul_nbits(Rewriting& r) {
   if (r.int_attr("weight_prepacked") != 0) {
     r.refuse("weights in the layout of one engine (weight_prepacked)");
   }
-  if (r.input(4).valid()) r.refuse("g_idx, which is deprecated");
   w.packed = r.need(1);
   w.scales = r.need(2);
   w.zeros = r.input(3);
-  const ValueId y = r.matmul(r.need(0), block_dequantised(r, w));
+  const bool grouped = r.input(4).valid();
+  if (grouped && (w.bits != 4 || (w.zeros.valid() && r.dtype(w.zeros) == DType::kUInt8))) {
+    r.refuse(
+        "g_idx with 2 or 8 bits, or with packed zero points, which ONNX Runtime does not read "
+        "there");
+  }
+  const ValueId weights = grouped ? picked_dequantised(r, w, r.input(4)) : block_dequantised(r, w);
+  const ValueId y = r.matmul(r.need(0), weights);
   r.finish({r.input(5).valid() ? r.add(y, r.input(5)) : y});
 }
 

@@ -94,6 +94,7 @@ def attention(s: Source) -> Iterator[Case]:
         op, [*own, qkv_bias, None, None, *pasts], {**heads, "unidirectional": 1}, "past", outputs=3
     )
     yield Case(op, own, heads, "present", outputs=3)
+    yield from causal_across(s)
 
     op = "DecoderMaskedMultiHeadAttention"
     one = [s.f(batch, 1, d) for _ in range(3)]
@@ -119,6 +120,16 @@ def attention(s: Source) -> Iterator[Case]:
         yield Case(op, [x, np.array([3]), cos, sin], how, f"offset-{interleaved}")
     part = [Const(s.f(16, 2)), Const(s.f(16, 2))]
     yield Case(op, [x, at, *part], {"num_heads": n, "rotary_embedding_dim": 4}, "part")
+    given = [p.array for p in part]
+    how = {"num_heads": n, "rotary_embedding_dim": 4}
+    yield Case(op, [x, at, *given], how, "part-given", everywhere=True)
+    four = s.f(batch, n, length, h)
+    yield Case(op, [four, np.array([3]), *given], how, "part-given-4d", everywhere=True)
+    packed = {"is_packed_batching": 1}
+    yield Case(op, [x, at, cos, sin], packed, "packed", everywhere=True)
+    longer = s.f(1, 20, d)
+    where = s.i(0, 16, 1, 20, dtype=np.int64)
+    yield Case(op, [longer, where, cos, sin], packed, "packed-longer", everywhere=True)
     half = {"rtol": 1e-2, "atol": 1e-2}
     halves = [Const(c.array.astype(np.float16)) for c in (cos, sin)]
     yield Case(op, [x.astype(np.float16), at, *halves], {}, "half", **half)
@@ -127,9 +138,38 @@ def attention(s: Source) -> Iterator[Case]:
     for layout in (0, 1):
         how = {"mrope_section": [2, 1, 1], "mrope_layout": layout, "num_heads": n}
         yield Case(op, [x, three, cos, sin], how, f"layout{layout}")
+    three = s.i(0, 16, 3, 1, 20, dtype=np.int64)
+    how = {"mrope_section": [2, 1, 1], "num_heads": n, "is_packed_batching": 1}
+    yield Case(op, [longer, three, cos, sin], how, "packed-longer", everywhere=True)
 
     yield from group_query_attention(s)
     yield from states(s)
+
+
+def causal_across(s: Source) -> Iterator[Case]:
+    """A causal order over more and fewer keys than queries."""
+    n, h, batch = 2, 8, 2
+    d = n * h
+    attributes = {"num_heads": n, "unidirectional": 1}
+    for queries, keys in ((1, 4), (2, 5), (4, 5), (4, 3), (6, 1)):
+        new = [s.f(batch, queries, d), s.f(batch, keys, d), s.f(batch, keys, d)]
+        yield Case(
+            "MultiHeadAttention", new, attributes, f"causal-{queries}-{keys}", everywhere=True
+        )
+        pasts = [s.f(batch, n, 3, h), s.f(batch, n, 3, h)]
+        yield Case(
+            "MultiHeadAttention",
+            [*new, None, None, None, *pasts],
+            attributes,
+            f"causal-past-{queries}-{keys}",
+            outputs=3,
+        )
+        mask = s.i(0, 2, batch, keys)
+        mask[:, 0] = 1
+        name = f"causal-mask-{queries}-{keys}"
+        yield Case("MultiHeadAttention", [*new, None, mask], attributes, name)
+    heads = [s.f(batch, 3, d), s.f(batch, n, 5, h), s.f(batch, n, 5, h)]
+    yield Case("MultiHeadAttention", heads, attributes, "causal-heads")
 
 
 def group_query_attention(s: Source) -> Iterator[Case]:
@@ -201,6 +241,26 @@ def group_query_attention(s: Source) -> Iterator[Case]:
     yield Case(op, [*prompt(1), cos, sin, at], {**base, "do_rotary": 1}, "places", **three)
     near = {"rtol": 2e-2, "atol": 2e-2}
     yield Case(op, prompt(1, np.float16), base, "half", **near, **three)
+    for kind in (1, 2):
+        scores: dict[str, Any] = {"outputs": 4, "everywhere": True}
+        how = {**base, "qk_output": kind}
+        yield Case(op, prompt(2), how, f"scores{kind}", **scores)
+        yield Case(op, buffered, how, f"scores{kind}-buffer", **scores)
+        wide = {**how, "local_window_size": 2, "softcap": 5.0, "smooth_softmax": 1}
+        yield Case(op, buffered, wide, f"scores{kind}-window", **scores)
+        mixed = [*prompt(1)]
+        mixed[3], mixed[4] = s.f(1, kn, 9, h), s.f(1, kn, 9, h)
+        yield Case(
+            op, [*mixed, cos, sin], {**how, "do_rotary": 1}, f"scores{kind}-prompt", **scores
+        )
+    yield Case(
+        op,
+        prompt(1, np.float16),
+        {**base, "qk_output": 1},
+        "scores1-half",
+        **near,
+        **scores,
+    )
 
 
 def states(s: Source) -> Iterator[Case]:
@@ -211,6 +271,14 @@ def states(s: Source) -> Iterator[Case]:
     yield Case(op, [x, w, None, s.f(2, 6, 6)], {"dilation": 2}, "dilation", outputs=2)
     last = {"channels_last": 1}
     yield Case(op, [s.f(2, 9, 6), w, b, s.f(2, 3, 6)], last, "channels-last", outputs=2)
+    both: dict[str, Any] = {"outputs": 2, "everywhere": True}
+    one = Const(s.f(6, 1, 1))
+    yield Case(op, [x, one, b, s.f(2, 6, 0)], {}, "one", **both)
+    yield Case(op, [s.f(2, 9, 6), one, b, s.f(2, 0, 6)], last, "one-last", **both)
+    given = s.f(6, 1, 3)
+    yield Case(op, [x, given, b, s.f(2, 6, 4)], {"dilation": 2}, "given", **both)
+    yield Case(op, [x, given, None, s.f(2, 6, 2)], {"activation": "silu"}, "given-silu", **both)
+    yield Case(op, [s.f(2, 9, 6), given, b.array, s.f(2, 2, 6)], last, "given-last", **both)
     yield Case("LinearAttentionGate", [s.f(2, 5, 4), s.f(4), s.f(4), s.f(2, 5, 4)], {}, outputs=2)
     op = "LinearAttention"
     heads = {"q_num_heads": 4, "kv_num_heads": 2}

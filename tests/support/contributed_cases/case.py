@@ -41,6 +41,7 @@ class Case:
     around: Callable[[onnx.NodeProto], list[onnx.NodeProto]] | None = None
     result: str = ""  # of the nodes around it
     opset: int = 21
+    everywhere: bool = False  # on the other engines too, where the op's first case is not enough
 
     @property
     def label(self) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -50,3 +51,18 @@ def experts(s: Source) -> Iterator[Case]:
             rtol=3e-2,
             atol=3e-2,
         )
+        far: dict[str, Any] = {"rtol": 3e-2, "atol": 3e-2, "everywhere": True}
+        given = [x, logits, q1.array, s1, b1, q2.array, s2, b2]
+        yield Case("QMoE", given, {**attributes, "block_size": 16}, f"{bits}-blocks-given", **far)
+        z1 = pack(s.i(0, 2**bits, e, f, h // 16), bits)
+        z2 = pack(s.i(0, 2**bits, e, h, f // 16), bits)
+        points = [*given, None, None, None, z1, z2]
+        name = f"{bits}-blocks-zeros-given"
+        yield Case("QMoE", points, {**attributes, "block_size": 16}, name, **far)
+        s1 = Const(np.abs(s.f(e, f, scale=scale)))
+        s2 = Const(np.abs(s.f(e, h, scale=scale)))
+        given = [x, logits, q1.array, s1, b1, q2.array, s2, b2]
+        yield Case("QMoE", given, attributes, f"{bits}-given", **far)
+        points = [*given, None, None, None]
+        points += [pack(s.i(0, 2**bits, e, size), bits) for size in (f, h)]
+        yield Case("QMoE", points, attributes, f"{bits}-zeros-given", **far)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .case import Case, Source
+from .case import Case, Const, Source
 
 
 def linear(s: Source) -> Iterator[Case]:
@@ -43,6 +43,28 @@ def linear(s: Source) -> Iterator[Case]:
             {"activation": activation, "transB": 1, "alpha": 0.5, "beta": 2.0, **extra},
             activation,
         )
+    for activation, extra in (
+        ("Elu", {"activation_alpha": 0.6, "activation_beta": 0.3}),
+        ("Celu", {"activation_alpha": 0.6}),
+        ("Selu", {"activation_alpha": 1.5, "activation_beta": 9.0, "activation_gamma": 1.1}),
+        ("ScaledTanh", {"activation_alpha": 0.3, "activation_beta": 0.7}),
+        ("ParametricSoftplus", {"activation_alpha": 0.3, "activation_beta": 0.7}),
+        ("ParametricSoftplus", {f"activation_{p}": 0.5 for p in ("alpha", "beta", "gamma")}),
+    ):
+        yield Case(
+            "FusedGemm",
+            [s.f(4, 5), s.f(5, 6), s.f(6)],
+            {"activation": activation, **extra},
+            f"{activation}-{len(extra)}",
+            everywhere=True,
+        )
+    for op in ("FusedMatMul", "TransposeMatMul"):
+        for shape in ((4, 5), (2, 4, 5), (2, 3, 4, 5)):
+            vector = [s.f(*shape), Const(s.f(5))]
+            name = f"vector{len(shape)}"
+            yield Case(op, vector, {"alpha": 0.5}, name, everywhere=True)
+        yield Case(op, [s.f(5), Const(s.f(5))], {"alpha": 0.5}, "vector1", everywhere=True)
+        yield Case(op, [s.f(5), s.f(3, 5)], {"transB": 1, "alpha": 0.5}, "row", everywhere=True)
     yield Case(
         "MatMulInteger16",
         [s.i(-300, 300, 4, 8, dtype=np.int16), s.i(-300, 300, 8, 3, dtype=np.int16)],

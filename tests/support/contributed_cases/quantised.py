@@ -22,6 +22,14 @@ def quantised(s: Source) -> Iterator[Case]:
     yield Case("QLinearSigmoid", [a, *grid(0.05), *grid(1 / 256, 0)], {}, **near)
     yield Case("QLinearLeakyRelu", [a, *grid(0.05), *grid(0.05)], {"alpha": 0.1}, **near)
     yield Case("QLinearSoftmax", [a, *grid(0.02), *grid(1 / 256, 0)], {"opset": 13}, **near)
+    for opset in (1, 11, 12, 13, 17):
+        for shape in ((7,), (2, 5), (2, 3, 4), (2, 3, 4, 5)):
+            x = [s.bytes(*shape), *grid(0.02), *grid(1 / 256, 0)]
+            name = f"no-axis-{opset}-{len(shape)}"
+            yield Case("QLinearSoftmax", x, {"opset": opset}, name, **near, everywhere=True)
+    x = [s.bytes(2, 3, 4), *grid(0.02), *grid(1 / 256, 0)]
+    yield Case("QLinearSoftmax", x, {"opset": 12, "axis": 1}, "axis-12", **near)
+    yield Case("QLinearSoftmax", x, {"opset": 13, "axis": 1}, "axis-13", **near)
     yield Case("QLinearConcat", [*grid(0.03), a, *grid(0.02), b, *grid(0.04)], {"axis": 1}, **near)
     condition = s.rng.random(a.shape) < 0.5
     yield Case("QLinearWhere", [condition, a, *grid(0.02), b, *grid(0.03), *grid(0.03)], {}, **near)
@@ -40,6 +48,16 @@ def quantised(s: Source) -> Iterator[Case]:
         bias = Const(s.i(-500, 500, 8))
         conv = {**how, "pads": [1, 1, 1, 1]}
         yield Case("QLinearConv", [*x, *w, *grid(0.05), bias], conv, name, **near)
+        given = [w[0].array, *w[1:]]
+        conv = {**conv, "kernel_shape": [3, 3]}
+        yield Case(
+            "QLinearConv",
+            [*x, *given, *grid(0.05), bias],
+            conv,
+            f"{name}-given",
+            **near,
+            everywhere=True,
+        )
     w = [Const(s.i(-63, 63, 12, 7, dtype=np.int8)), *grid(0.01, 0, np.int8)]
     c = Const(s.i(-300, 300, 7))
     yield Case("QGemm", [s.bytes(5, 12), *grid(0.02), *w, c, *grid(0.1)], {}, **near)

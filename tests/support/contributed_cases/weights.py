@@ -35,6 +35,10 @@ def weights(s: Source) -> Iterator[Case]:
             yield Case(op, operands, attributes, f"{bits}-{k}-plain", **near)
             zeros = Const(pack(s.i(0, 2**bits, n, blocks), bits))
             yield Case(op, [*operands, zeros], attributes, f"{bits}-{k}-zeros", **near)
+            if bits == 4:
+                groups = Const(s.i(0, blocks, blocks * block_size))
+                name = f"groups-{k}"
+                yield Case(op, [*operands, None, groups], attributes, name, **near, everywhere=True)
     bias = Const(s.f(12))
     yield Case(op, [*operands, None, None, bias], attributes, "bias", **near)
     attributes = {"bits": 4, "block_size": 32, "N": 12, "K": 64}
@@ -45,6 +49,8 @@ def weights(s: Source) -> Iterator[Case]:
     ]
     floats = Const(s.f(12, 2, scale=3.0) + 8)
     yield Case(op, [*operands, floats], attributes, "float-zeros", **near)
+    order = Const(s.i(0, 2, 64))
+    yield Case(op, [*operands, floats, order], attributes, "groups-zeros", **near)
     half = [
         operands[0].astype(np.float16),
         operands[1],
