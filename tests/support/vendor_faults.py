@@ -764,6 +764,16 @@ OPENVINO = [
         open_sizes=True,
     ),
     fault(
+        "MatMul by a constant vector before a factor does not compile",
+        [
+            helper.make_node("MatMul", ["x", "v"], ["product"]),
+            helper.make_node("Mul", ["product", "factor"], ["y"]),
+        ],
+        {"x": f32([[1, 2]])},
+        [f32([22])],
+        constants={"v": f32(3, 4), "factor": np.float32(2)},
+    ),
+    fault(
         "Greater is true for NaN",
         [helper.make_node("Greater", ["x", "z"], ["y"])],
         {"x": f32(*[np.nan] * 20), "z": f32(0.5)},
@@ -854,6 +864,15 @@ OPENVINO = [
 ]
 
 ONNXRUNTIME = [
+    fault(
+        "A transposed matrix by a vector is the matrix by the vector",
+        [
+            helper.make_node("Transpose", ["x"], ["turned"], perm=[1, 0]),
+            helper.make_node("MatMul", ["turned", "v"], ["y"]),
+        ],
+        {"x": f32([1, 2], [3, 4]), "v": f32(1, 10)},
+        [f32(31, 42)],
+    ),
     fault(
         "Cast writes truth as 0 and 1",
         [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.STRING)],

@@ -113,7 +113,9 @@ def _bodies(node: NodeView) -> str:
         if found := sorted(ops & (RULES.keys() | RANDOM)):
             return f"'{name}' holds {', '.join(found)}, which it does not always take"
         if found := sorted(PACKED.intersection(re.findall(r"\w+", text))):
-            return f"'{name}' holds values of type {found[0]}, which do not pass its Python interface"
+            return (
+                f"'{name}' holds values of type {found[0]}, which do not pass its Python interface"
+            )
         if UNKNOWN_RANK in text:
             return f"'{name}' holds values of unknown rank: {LATE_RANK}"
     return ""

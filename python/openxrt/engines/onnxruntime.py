@@ -214,6 +214,14 @@ def call_within(run: Callable[..., Any], *arguments: object) -> Any:
         raise EngineError(cause_of(error)) from error
 
 
+def may_multiply_a_vector(node: NodeView) -> bool:
+    """Whether it is a MatMul by a tensor of rank 1, or one in a body by anything."""
+    if node.op != "MatMul":
+        return any(" MatMul(" in v for v in node.attributes.values() if isinstance(v, str))
+    right = node.input_types[1]
+    return right is None or right.shape is None or len(right.shape) == 1
+
+
 def wrong_optimizers(function: FunctionView) -> list[str]:
     """The optimisers that change results of this function, or fail at it (ONNX Runtime 1.31.1)."""
     makers = {name: node.op for node in function.nodes for name in node.outputs}
@@ -225,6 +233,8 @@ def wrong_optimizers(function: FunctionView) -> list[str]:
     quantizes = "QuantizeLinear" in makers.values()
     found = set()
     for node in function.nodes:
+        if may_multiply_a_vector(node):
+            found.add("MatmulTransposeFusion")  # leaves out the transpose of what a vector follows
         if node.op == "Transpose" and quantizes and node.inputs[0] in outputs:
             found |= TRANSPOSE_OPTIMIZERS
         elif node.op.endswith("Pool") and reads(node, "Pad"):

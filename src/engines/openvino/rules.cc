@@ -585,7 +585,12 @@ std::optional<std::string> top_k(const Graph& graph, const Node& node) {
 
 std::optional<std::string> product(const Graph& graph, const Node& node) {
   const auto dims = graph.type(node.input(1)).static_dims();
-  if (!dims || *dims != Dims{1, 1}) return std::nullopt;
+  if (!dims) return std::nullopt;
+  if (dims->size() == 1 && !is_computed(graph, node.input(1)) &&
+      (!graph.type(node.input(0)).has_rank() || graph.type(node.input(0)).rank() > 2)) {
+    return "the CPU plugin does not compile a product by a constant vector before a factor";
+  }
+  if (*dims != Dims{1, 1}) return std::nullopt;
   return "the CPU plugin does not compile a product by a matrix of one element behind another";
 }
 
