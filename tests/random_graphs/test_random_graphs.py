@@ -9,7 +9,7 @@ COUNTS = {
     "layers": {"native": 400, "onnxruntime": 200, "openvino": 100, "xla": 24, "tvm": 12},
     "flow": {"native": 200, "onnxruntime": 100, "openvino": 100, "xla": 24, "tvm": 12},
 }
-SEED = 700
+SEED = 2000
 CASES = [(kind, engine) for kind, counts in COUNTS.items() for engine in counts]
 
 

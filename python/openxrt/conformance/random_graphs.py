@@ -512,6 +512,24 @@ def _matmul(b: _Builder) -> None:
         b.add("Add", [y.name, b.constant(b.array(F32, (columns,)))], (F32, y.shape))
 
 
+def _vector_product(b: _Builder) -> None:
+    """A matrix, or what was turned, by a vector on either side."""
+    x = b.some((F32,), lambda v: v.rank > 1 and 0 not in v.shape)
+    if not b.rows and b.chance(0.4):
+        order = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
+        (x,) = b.add("Transpose", [x.name], (F32, tuple(x.shape[a] for a in order)), perm=order)
+    is_left = x.rank > 2 and b.chance(0.3)  # of rows that are kept apart none is summed
+    size = x.shape[-2 if is_left else -1]
+    found = [v.name for v in b.values if v.dtype == F32 and v.shape == (size,) and not b.rows]
+    vector = b.random.choice([*found, ""]) or b.constant(b.array(F32, (size,)) / size**0.5)
+    operands = [vector, x.name] if is_left else [x.name, vector]
+    shape = (*x.shape[:-2], x.shape[-1]) if is_left else x.shape[:-1]
+    (y,) = b.add("MatMul", operands, (F32, shape))
+    if b.chance(0.4):
+        factor = b.constant(np.array(b.pick(0.5, 2.0), np.float32))
+        b.add("Mul", [y.name, factor], (F32, shape))
+
+
 def _gemm(b: _Builder) -> None:
     x = b.some((F32,), lambda v: v.rank == 2)
     flipped = not b.rows and b.chance(0.3)
@@ -761,6 +779,7 @@ _NODES: dict[Callable[[_Builder], None], float] = {
     _softmax: 1,
     _cumulative_sum: 0.5,
     _matmul: 3,
+    _vector_product: 0.7,
     _gemm: 1,
     _convolution: 4,
     _transposed_convolution: 0.7,
