@@ -19,6 +19,8 @@ namespace {
 
 // Functions that call functions multiply: a model of a few bytes may ask for any number of nodes.
 constexpr std::int64_t kMaxInlinedNodes = 200'000;
+// So does an op that nodes are put in place of: as many, and these for each node that is read.
+constexpr std::int64_t kTranslatedPerNode = 100;
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Error(ErrorCode::kInvalidModel, message);
@@ -247,14 +249,36 @@ void Reader::throw_unreadable() const {
   throw Error(ErrorCode::kUnsupported, text);
 }
 
+void Reader::count_node(std::int64_t& kind) {
+  ++kind;
+  if (nodes_read_ + nodes_translated_ > options_.max_nodes) {
+    throw Error(ErrorCode::kResource,
+                fmt::format("the model has more than {} nodes (max_nodes)", options_.max_nodes));
+  }
+}
+
+void Reader::translate(NodeDraft& draft, Graph& graph) {
+  options_.translate(graph, draft, [&](Graph& owner, NodeId node) {
+    throw_if_interrupted();
+    count_node(nodes_translated_);
+    if (nodes_translated_ > kMaxInlinedNodes + kTranslatedPerNode * nodes_read_) {
+      throw Error(ErrorCode::kResource,
+                  fmt::format("putting ops of the standard in place of the model's makes more than "
+                              "{} nodes, and {} for each of its own",
+                              kMaxInlinedNodes, kTranslatedPerNode));
+    }
+    if (options_.infer) options_.infer(owner, node);
+  });
+}
+
 void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
   constexpr std::int64_t kNodesPerLook = 256;
-  if (++nodes_read_ % kNodesPerLook == 0) throw_if_interrupted();
-  if (nodes_read_ > options_.max_nodes) {
-    throw Error(ErrorCode::kResource,
-                fmt::format("{}: the model has more than {} nodes (max_nodes)", describe(proto),
-                            options_.max_nodes));
+  try {
+    count_node(nodes_read_);
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("{}: {}", describe(proto), e.what()));
   }
+  if (nodes_read_ % kNodesPerLook == 0) throw_if_interrupted();
   if (scope.bindings != nullptr && ++nodes_inlined_ > kMaxInlinedNodes) {
     throw Error(
         ErrorCode::kResource,
@@ -302,7 +326,7 @@ void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
   }
   const bool upgrades = draft.domain.empty() && options_.upgrade && version != kOnnxOpset;
   if (readable && translates) {
-    try_to([&] { options_.translate(*scope.graph, draft); });
+    try_to([&] { translate(draft, *scope.graph); });
   } else if (readable && upgrades) {
     try_to([&] { options_.upgrade(*scope.graph, draft, version); });
   }

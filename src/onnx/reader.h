@@ -46,15 +46,19 @@ struct ReadOptions {
   // Whether `translate` says an op in ops of the standard, or why it does not. Such ops have no
   // schema here.
   std::function<bool(std::string_view domain, std::string_view op)> translates;
-  // It may add nodes in front of the draft.
-  std::function<void(Graph& graph, NodeDraft& draft)> translate;
+  // It may add nodes in front of the draft, for each of which it calls `added`, which throws
+  // kResource where there are too many of them or the time is over.
+  std::function<void(Graph& graph, NodeDraft& draft,
+                     const std::function<void(Graph& graph, NodeId node)>& added)>
+      translate;
   // Run for each node that is added, so that translations know the types of their operands. May
   // be absent.
   std::function<void(Graph& graph, NodeId node)> infer;
   // Since IR version 4 an initializer that is also a graph input is that input's default; before,
   // every initializer had to be listed as an input.
   bool inputs_have_defaults = true;
-  // Nodes of the graph, its sub-graphs and functions, each time that they are called.
+  // Nodes of the graph, its sub-graphs and functions, each time that they are called, and those
+  // that are put in place of others.
   std::int64_t max_nodes = 10'000'000;
   bool check_schemas = true;
 };
@@ -95,6 +99,9 @@ class Reader {
   void read_node(const onnx::NodeProto& proto, Scope& scope);
   void add_node(const onnx::NodeProto& proto, NodeDraft draft, Scope& scope);
   void add_constant(const onnx::NodeProto& proto, const NodeDraft& draft, Scope& scope);
+  void translate(NodeDraft& draft, Graph& graph);
+  // One more of a kind: throws kResource beyond max_nodes.
+  void count_node(std::int64_t& kind);
   void call_function(const onnx::NodeProto& proto, const onnx::FunctionProto& function,
                      Scope& scope);
   std::vector<ValueId> run_function(const onnx::FunctionProto& function, Scope& body,
@@ -118,6 +125,7 @@ class Reader {
   std::map<std::string, std::int64_t> foreign_;  // ops that only an engine may know → nodes
   std::int64_t nodes_read_ = 0;
   std::int64_t nodes_inlined_ = 0;
+  std::int64_t nodes_translated_ = 0;
 };
 
 // A map of the imports of a model or function, with the standard domain as "".

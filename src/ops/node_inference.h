@@ -17,8 +17,13 @@ class NodeInference {
   void run(Graph& graph, NodeId node);
 
  private:
-  // What is known of each graph so far; it knows the graph by its address.
-  std::map<const Graph*, std::function<void(NodeId)>> infer_;
+  struct Known {
+    std::function<void(NodeId)> infer;
+    NodeId last;
+  };
+  // What is known of each graph so far, by its address: where nodes begin anew, it is another graph
+  // at the place of one that is gone.
+  std::map<const Graph*, Known> known_;
 };
 
 }  // namespace xrt

@@ -682,13 +682,14 @@ bool fold_known_values(Graph& graph) {
 }
 
 void NodeInference::run(Graph& graph, NodeId node) {
-  std::function<void(NodeId)>& infer = infer_[&graph];
-  if (!infer) {
+  Known& known = known_[&graph];
+  if (!known.infer || node.index <= known.last.index) {
     auto inference = std::make_shared<Inference>(graph, InferenceRules{}, nullptr);
-    infer = [inference](NodeId added) { inference->run_added(added); };
+    known.infer = [inference](NodeId added) { inference->run_added(added); };
   }
+  known.last = node;
   try {
-    infer(node);
+    known.infer(node);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kInvalidModel) throw;
   }

@@ -8,9 +8,10 @@ shapes of grown models in hostile_grown.py. A *tensor* case leaves such a model 
 declared sizes, which are open, and spoils what callers send. A *node* case is made from an op's
 schema alone (hostile_nodes.py), a *costly* case asks for hours or gigabytes (hostile_costly.py), a
 *limit* case brings hostile numbers to a sound node on long ways (hostile_limits.py), a *mixed* case
-is wild control flow, sequences, texts, trees, functions or types (hostile_mixed.py), a *file* case
-is what no writer would write (hostile_files.py), a *caller* case a sound model with objects that
-are no plain arrays (hostile_callers.py).
+is wild control flow, sequences, texts, trees, functions or types (hostile_mixed.py), a
+*contributed* case is a valid node of a contributed op with one thing changed
+(hostile_contributed.py), a *file* case is what no writer would write (hostile_files.py), a *caller*
+case a sound model with objects that are no plain arrays (hostile_callers.py).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import hostile_callers
+import hostile_contributed
 import hostile_costly
 import hostile_files
 import hostile_grown
@@ -84,6 +86,9 @@ def make_case(kind: str, index: int, seed: int) -> HostileCase:
         return HostileCase(*hostile_files.make(rng, index))
     if kind == "caller":
         return HostileCase(*hostile_callers.make(rng))
+    if kind == "contributed":
+        name, content, several = hostile_contributed.make(index + 7919 * seed)
+        return HostileCase(name, content, plain(several))
     if kind == "node":
         name, proto, feeds = hostile_nodes.make(rng, index)
         several = [feeds, *[spoiled_feeds(rng, feeds) for _ in range(2)]]

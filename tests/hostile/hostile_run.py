@@ -33,7 +33,7 @@ BOUND = 2 << 30
 BATCH = 400  # cases of a worker: what libraries keep of each adds up
 OVER_BOUND = 77  # as in hostile_worker.py
 ALL = {"model": 1000, "tensor": 5000, "node": 2000, "costly": 300, "file": 600}
-ALL |= {"caller": 200, "limit": 1200, "mixed": 600, "sizes": 1500}
+ALL |= {"caller": 200, "limit": 1200, "mixed": 600, "sizes": 1500, "contributed": 3000}
 # glibc's own checks of the heap: who writes outside of its memory is found by the next that frees.
 HEAP_CHECKS = "libc_malloc_debug.so.0"
 TOLD = {"differs", "lax", *BAD}  # with an example of each reason

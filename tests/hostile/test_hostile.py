@@ -10,7 +10,16 @@ from small_models import usable
 
 SEED = 20
 COUNTS = {"model": 24, "tensor": 60, "node": 40, "costly": 8, "file": 28, "caller": 8}
-COUNTS |= {"limit": 30, "mixed": 20, "sizes": 20}
+COUNTS |= {"limit": 30, "mixed": 20, "sizes": 20, "contributed": 20}
+CONTRIBUTED = 600
+
+
+def test_sample_of_contributed_ops() -> None:
+    """They are rewritten before an engine sees them."""
+    requests = make_requests({"contributed": CONTRIBUTED}, SEED)
+    answers = run_engine("native", requests, jobs=1, seconds=20, bound=BOUND)
+    assert [answer for answer in answers if answer["outcome"] in BAD] == []
+    assert sum(answer["outcome"] == "result" for answer in answers) > len(answers) // 4
 
 
 @pytest.mark.parametrize("engine", ENGINES)

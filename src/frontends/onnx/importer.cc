@@ -107,9 +107,7 @@ Graph build(const std::shared_ptr<onnx::ModelProto>& model, ExternalData* extern
                                        has_contributed_ops<onnx::FunctionProto>);
   if (contributed) {
     options.infer = [&](Graph& graph, NodeId node) { inference.run(graph, node); };
-    options.translate = [infer = options.infer](Graph& graph, NodeDraft& draft) {
-      translate_contributed_op(graph, draft, infer);
-    };
+    options.translate = translate_contributed_op;
   }
   options.tensors.owner = model;
   if (external != nullptr) {

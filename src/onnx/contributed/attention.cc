@@ -168,16 +168,13 @@ ValueId sum_where_valid(Rewriting& r, ValueId a, ValueId b) {
 // Projected queries, keys and values (B, S, D + D + Dv) to the outputs of Attention.
 void finish_self_attention(Rewriting& r, ValueId projected, std::size_t mask, std::size_t past,
                            ValueId bias) {
-  const auto heads = r.required_int("num_heads");
-  const bool causal = r.int_attr("unidirectional") != 0;
+  const auto heads = r.required_int("num_heads", kHeads);
+  const bool causal = r.flag("unidirectional");
   const float scale = r.float_attr("scale", 0.0F);
   const float filter = r.float_attr("mask_filter_value", kMaskFilter);
-  if (r.int_attr("do_rotary") != 0) r.refuse("do_rotary");
-  if (r.int_attr("past_present_share_buffer") != 0) r.refuse("past_present_share_buffer");
-  Ints sizes;
-  if (const auto it = r.attributes().find("qkv_hidden_sizes"); it != r.attributes().end()) {
-    if (const auto* given = std::get_if<Ints>(&it->second)) sizes = *given;
-  }
+  if (r.flag("do_rotary")) r.refuse("do_rotary");
+  if (r.flag("past_present_share_buffer")) r.refuse("past_present_share_buffer");
+  const Ints sizes = r.ints_attr("qkv_hidden_sizes", kLength);
   const Values parts = sizes.size() == 3
                            ? r.split(projected, sizes, 2)
                            : r.ops("Split", {projected}, 3,
@@ -298,7 +295,7 @@ struct MultiHeadInputs {
 };
 
 void multi_head_attention(Rewriting& r, const MultiHeadInputs& in, bool causal) {
-  const auto heads = r.required_int("num_heads");
+  const auto heads = r.required_int("num_heads", kHeads);
   const float scale = r.float_attr("scale", 0.0F);
   const float filter = r.float_attr("mask_filter_value", kMaskFilter);
   const Projections p = read_projections(r, heads, in.bias);
@@ -319,14 +316,14 @@ void multi_head_attention(Rewriting& r, const MultiHeadInputs& in, bool causal) 
 }
 
 void rewrite_multi_head_attention(Rewriting& r) {
-  const bool causal = r.int_attr("unidirectional") != 0;
+  const bool causal = r.flag("unidirectional");
   multi_head_attention(
       r, {r.input(3), 4, r.input(5), r.input(6), r.input(7), r.input(8), r.input(9)}, causal);
 }
 
 void rewrite_decoder_masked_multi_head_attention(Rewriting& r) {
-  r.int_attr("past_present_share_buffer");
-  r.int_attr("output_qk");
+  r.flag("past_present_share_buffer");
+  r.flag("output_qk");
   // One new position: what it may see is the whole past.
   multi_head_attention(
       r, {r.input(10), 3, r.input(4), r.input(5), r.input(6), r.input(7), r.input(9)}, false);
@@ -339,7 +336,7 @@ void rewrite_decoder_masked_multi_head_attention(Rewriting& r) {
 ValueId rotated(Rewriting& r, ValueId x, ValueId cos, ValueId sin, ValueId ids, bool interleaved,
                 std::int64_t turned = 0) {
   Attributes attributes{{"interleaved", static_cast<std::int64_t>(interleaved)}};
-  if (const auto half = r.dim(cos, -1); half && turned == 0) turned = *half * 2;
+  if (const auto half = r.dim(cos, -1); half && turned == 0) turned = product({*half, 2});
   if (turned != 0 && r.dim(x, -1) != turned) attributes["rotary_embedding_dim"] = turned;
   return r.op("RotaryEmbedding", {x, cos, sin, ids}, std::move(attributes));
 }
@@ -359,9 +356,9 @@ void turn_heads(Rewriting& r, std::int64_t heads, ValueId cos, const Turn& turn)
 }
 
 void rewrite_rotary_embedding(Rewriting& r) {
-  const bool interleaved = r.int_attr("interleaved") != 0;
-  const auto heads = r.int_attr("num_heads");
-  const auto turned = r.int_attr("rotary_embedding_dim");
+  const bool interleaved = r.flag("interleaved");
+  const auto heads = r.int_attr("num_heads", 0, kHeadsOrNone);
+  const auto turned = r.int_attr("rotary_embedding_dim", 0, kLengthOrNone);
   const ValueId cos = r.need(2);
   const ValueId sin = r.need(3);
   const bool offset = r.need_rank(1) < 2;
@@ -377,27 +374,27 @@ void rewrite_rotary_embedding(Rewriting& r) {
 
 // Three positions a word; which of them holds is fixed for each entry of the cache's rows.
 void rewrite_multimodal_rotary_embedding(Rewriting& r) {
-  const bool interleaved = r.int_attr("interleaved") != 0;
-  const auto heads = r.int_attr("num_heads");
-  const bool woven = r.int_attr("mrope_layout") == 1;
-  const auto it = r.attributes().find("mrope_section");
-  const auto* sections = it == r.attributes().end() ? nullptr : std::get_if<Ints>(&it->second);
-  if (sections == nullptr || sections->size() != 3) {
+  const bool interleaved = r.flag("interleaved");
+  const auto heads = r.int_attr("num_heads", 0, kHeadsOrNone);
+  const bool woven = r.int_attr("mrope_layout", 0, {0, 1}) == 1;
+  const Ints sections = r.ints_attr("mrope_section", kLengthOrNone);
+  if (sections.size() != 3) {
     throw Error(ErrorCode::kInvalidModel, "its mrope_section is no list of three numbers");
   }
-  const std::int64_t half = (*sections)[0] + (*sections)[1] + (*sections)[2];
-  Ints stream(static_cast<std::size_t>(half), 0);
+  const std::int64_t half = sections[0] + sections[1] + sections[2];
+  Tensor stream = Tensor::allocate(DType::kInt64, {half});
   for (std::int64_t d = 0; d < half; ++d) {
-    auto& s = stream[static_cast<std::size_t>(d)];
+    auto& s = stream.data<std::int64_t>()[d];
     if (woven) {
+      s = 0;
       for (std::int64_t k = 1; k <= 2; ++k) {
-        if (d % 3 == k && d < (*sections)[static_cast<std::size_t>(k)] * 3) s = k;
+        if (d % 3 == k && d < sections[static_cast<std::size_t>(k)] * 3) s = k;
       }
     } else {
-      s = d < (*sections)[0] ? 0 : d < (*sections)[0] + (*sections)[1] ? 1 : 2;
+      s = d < sections[0] ? 0 : d < sections[0] + sections[1] ? 1 : 2;
     }
   }
-  const ValueId streams = r.ints(stream);
+  const ValueId streams = r.constant(std::move(stream));
   const auto rows = [&](std::size_t i) {
     const ValueId all = r.gather(r.need(i), r.need(1));  // (3, B, S, half)
     ValueId chosen = r.gather(all, r.whole(0));
@@ -445,17 +442,17 @@ ValueId present_rows(Rewriting& r, ValueId past, ValueId rows, const Lengths& n,
 }
 
 void rewrite_group_query_attention(Rewriting& r) {
-  const auto heads = r.required_int("num_heads");
-  const auto kv_heads = r.required_int("kv_num_heads");
+  const auto heads = r.required_int("num_heads", kHeads);
+  const auto kv_heads = r.required_int("kv_num_heads", kHeads);
   const float scale = r.float_attr("scale", 0.0F);
   const float softcap = r.float_attr("softcap", 0.0F);
-  const bool rotary = r.int_attr("do_rotary") != 0;
-  const bool interleaved = r.int_attr("rotary_interleaved") != 0;
-  const auto window = r.int_attr("local_window_size", -1);
-  const bool causal = r.int_attr("causal", 1) != 0;
-  const bool smooth = r.int_attr("smooth_softmax", -1) == 1;
-  const auto qk_output = r.int_attr("qk_output");
-  if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0) {
+  const bool rotary = r.flag("do_rotary");
+  const bool interleaved = r.flag("rotary_interleaved");
+  const auto window = r.int_attr("local_window_size", -1, {-1, kAny.most});
+  const bool causal = r.flag("causal", true);
+  const bool smooth = r.int_attr("smooth_softmax", -1, kAny) == 1;
+  const auto qk_output = r.int_attr("qk_output", 0, {0, 2});
+  if (heads % kv_heads != 0) {
     throw Error(ErrorCode::kInvalidModel,
                 fmt::format("{} heads do not share {} keys", heads, kv_heads));
   }
@@ -463,7 +460,7 @@ void rewrite_group_query_attention(Rewriting& r) {
       r.string_attr("v_quant_type", "NONE") != "NONE") {
     r.refuse("keys and values that are kept as integers (k_quant_type, v_quant_type)");
   }
-  if (r.int_attr("sliding_window_cache") != 0) r.refuse("sliding_window_cache");
+  if (r.flag("sliding_window_cache")) r.refuse("sliding_window_cache");
   const ValueId query = r.need(0);
   const auto batch = r.dim(query, 0);
   ValueId q;
@@ -550,7 +547,7 @@ void rewrite_group_query_attention(Rewriting& r) {
 // --- states that are not keys -------------------------------------------------------------------
 
 void rewrite_linear_attention(Rewriting& r) {
-  if (r.int_attr("state_window") != 0) r.refuse("state_window");
+  if (r.flag("state_window")) r.refuse("state_window");
   const float scale = r.float_attr("scale", 0.0F);
   if (scale != 0.0F) r.attributes()["scale"] = scale;
   r.become("LinearAttention", {r.need(0), r.need(1), r.need(2), r.input(3), r.input(4), r.input(5)},
@@ -567,11 +564,11 @@ void rewrite_linear_attention_gate(Rewriting& r) {
 
 // The state in front of the input, one filter a channel; the last rows are the next state.
 void rewrite_causal_conv(Rewriting& r) {
-  const auto axes = r.int_attr("ndim", 1);
-  const bool last = r.int_attr("channels_last") != 0;
-  const auto dilation = r.int_attr("dilation", 1);
+  const auto axes = r.int_attr("ndim", 1, kAny);
+  const bool last = r.flag("channels_last");
+  const auto dilation = r.int_attr("dilation", 1, kLength);
   const std::string activation = r.string_attr("activation", "none");
-  if (axes != 1 || r.int_attr("state_window") != 0) r.refuse("ndim above 1, or state_window");
+  if (axes != 1 || r.flag("state_window")) r.refuse("ndim above 1, or state_window");
   const ValueId weight = r.need(1);
   const auto channels = r.dim(weight, 0);
   // Channels in the last place may be several axes. An empty state has no -1.

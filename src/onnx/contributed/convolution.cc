@@ -7,6 +7,7 @@
 // the weights in the file, which lie in blocks, are put in order.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -83,7 +84,7 @@ void rewrite_nchwc_conv(Rewriting& r) {
 }
 
 void rewrite_reorder_input(Rewriting& r) {
-  const bool last = r.int_attr("channels_last") != 0;
+  const bool last = r.flag("channels_last");
   ValueId x = r.need(0);
   if (last) x = r.channels_first(x);
   const auto channels = r.dim(x, 1);
@@ -95,8 +96,8 @@ void rewrite_reorder_input(Rewriting& r) {
 }
 
 void rewrite_reorder_output(Rewriting& r) {
-  const bool last = r.int_attr("channels_last") != 0;
-  const auto channels = r.required_int("channels");
+  const bool last = r.flag("channels_last");
+  const auto channels = r.required_int("channels", kLength);
   ValueId x = r.need(0);
   if (r.dim(x, 1) != channels) x = r.slice(x, {0}, {channels}, {1});
   r.finish({last ? r.channels_last(x) : x});
@@ -108,11 +109,13 @@ void rewrite_nchwc_pool(Rewriting& r) {
 }
 
 void rewrite_nchwc_upsample(Rewriting& r) {
-  const auto given = r.attributes().find("scales");
-  const auto* scales = given == r.attributes().end() ? nullptr : std::get_if<Ints>(&given->second);
-  if (scales == nullptr) throw Error(ErrorCode::kInvalidModel, "its attribute 'scales' is missing");
+  if (!r.has_attr("scales")) {
+    throw Error(ErrorCode::kInvalidModel, "its attribute 'scales' is missing");
+  }
   std::vector<float> factors;
-  for (const std::int64_t scale : *scales) factors.push_back(static_cast<float>(scale));
+  for (const std::int64_t scale : r.ints_attr("scales", kLength)) {
+    factors.push_back(static_cast<float>(scale));
+  }
   const std::string mode = r.string_attr("mode", "nearest");
   Attributes attributes{{"mode", mode},
                         {"coordinate_transformation_mode",
@@ -146,19 +149,14 @@ void rewrite_conv_transpose_with_pads(Rewriting& r) {
 // mask hides. Beyond one axis, the first element of a channel is never hidden.
 void rewrite_maxpool_with_mask(Rewriting& r) {
   constexpr std::int64_t kManyElements = 1024;
-  const auto list = [&](const char* name, Ints fallback) {
-    const auto it = r.attributes().find(name);
-    const auto* values = it == r.attributes().end() ? nullptr : std::get_if<Ints>(&it->second);
-    return values == nullptr ? fallback : *values;
-  };
   const std::string auto_pad = r.string_attr("auto_pad", "NOTSET");
-  const Ints kernel = list("kernel_shape", {});
+  const Ints kernel = r.ints_attr("kernel_shape", kLength);
   const std::size_t axes = kernel.size();
-  const Ints strides = list("strides", Ints(axes, 1));
-  Ints pads = list("pads", Ints(2 * axes, 0));
+  const Ints strides = r.ints_attr("strides", kLength, Ints(axes, 1));
+  Ints pads = r.ints_attr("pads", kLengthOrNone, Ints(2 * axes, 0));
   if (auto_pad == "VALID") pads.assign(2 * axes, 0);
   std::int64_t elements = 1;
-  for (const std::int64_t k : kernel) elements *= k;
+  for (const std::int64_t k : kernel) elements = std::min(elements * k, kManyElements + 1);
   if (axes == 0 || strides.size() != axes || pads.size() != 2 * axes) {
     throw Error(ErrorCode::kInvalidModel, "kernel_shape, strides and pads do not match");
   }
@@ -207,13 +205,8 @@ void rewrite_maxpool_with_mask(Rewriting& r) {
 
 // Cuts borders off, or, with a scale, a picture of that size at the border.
 void rewrite_crop(Rewriting& r) {
-  const auto list = [&](const char* name) {
-    const auto it = r.attributes().find(name);
-    const auto* values = it == r.attributes().end() ? nullptr : std::get_if<Ints>(&it->second);
-    return values == nullptr ? Ints{} : *values;
-  };
-  Ints border = list("border");
-  const Ints scale = list("scale");
+  Ints border = r.ints_attr("border", kLengthOrNone);
+  const Ints scale = r.ints_attr("scale", kLengthOrNone);
   if (border.empty()) border.assign(4, 0);
   if (border.size() != 4) throw Error(ErrorCode::kInvalidModel, "its border is no list of four");
   const std::int64_t left = border[0];

@@ -23,11 +23,11 @@ struct ExpertOptions {
 ExpertOptions read_expert_options(Rewriting& r) {
   ExpertOptions o;
   o.activation = r.string_attr("activation_type", "relu");
-  o.fusion = r.int_attr("swiglu_fusion");
+  o.fusion = r.int_attr("swiglu_fusion", 0, {0, 2});
   o.alpha = r.float_attr("activation_alpha", 1.0F);
   o.beta = r.float_attr("activation_beta", 0.0F);
   o.limit = r.float_attr("swiglu_limit", o.limit);
-  if (r.int_attr("use_sparse_mixer") != 0) r.refuse("use_sparse_mixer");
+  if (r.flag("use_sparse_mixer")) r.refuse("use_sparse_mixer");
   return o;
 }
 
@@ -106,8 +106,8 @@ void finish_experts(Rewriting& r, const ExpertOptions& o, const Experts& e, Valu
 
 void rewrite_moe(Rewriting& r) {
   const ExpertOptions o = read_expert_options(r);
-  const auto k = r.int_attr("k", 1);
-  const bool normalise = r.int_attr("normalize_routing_weights") != 0;
+  const auto k = r.int_attr("k", 1, kLength);
+  const bool normalise = r.flag("normalize_routing_weights");
   const auto weights = [&](std::size_t i) -> ValueId {
     return r.input(i).valid() ? r.transpose(r.input(i), {0, 2, 1}) : ValueId{};
   };
@@ -145,8 +145,8 @@ ValueId expert_weights(Rewriting& r, std::size_t i, std::size_t scale, std::size
   }
   BlockWeights w;
   w.bits = bits;
-  w.rows = *experts * *rows;
-  w.columns = *bytes * 8 / bits;
+  w.rows = product({*experts, *rows});
+  w.columns = product({*bytes, 8}) / bits;
   w.block = block > 0 ? block : w.columns;
   w.packed = packed;
   w.scales = r.need(scale);
@@ -162,17 +162,17 @@ ValueId expert_weights(Rewriting& r, std::size_t i, std::size_t scale, std::size
 
 void rewrite_qmoe(Rewriting& r) {
   const ExpertOptions o = read_expert_options(r);
-  const auto k = r.int_attr("k", 1);
+  const auto k = r.int_attr("k", 1, kLength);
   // Without weights of their own, those of the chosen experts always add up to one.
-  const bool normalise = r.int_attr("normalize_routing_weights") != 0 || !r.input(14).valid();
-  const auto bits = r.int_attr("expert_weight_bits", 4);
-  const auto block = r.int_attr("block_size");
+  const bool normalise = r.flag("normalize_routing_weights") || !r.input(14).valid();
+  const auto bits = r.int_attr("expert_weight_bits", 4, kBits);
+  const auto block = r.int_attr("block_size", 0, {-1, kLength.most});
   const std::string type = r.string_attr("quant_type", "int");
   if (type != "int") r.refuse(fmt::format("quant_type '{}'", type));
-  if (r.int_attr("weights_prepacked", -1) == 1) {
+  if (r.int_attr("weights_prepacked", -1, kAny) == 1) {
     r.refuse("weights in the layout of one engine (weights_prepacked)");
   }
-  const auto bits_of = [&](const char* name) { return r.int_attr(name, bits); };
+  const auto bits_of = [&](const char* name) { return r.int_attr(name, bits, kBits); };
   Experts e;
   e.w1 = expert_weights(r, 2, 3, 11, bits_of("fc1_expert_weight_bits"), block);
   e.b1 = r.input(4);

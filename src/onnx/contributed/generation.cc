@@ -170,6 +170,16 @@ Model read_decoder(Rewriting& r, const char* name) {
   return model;
 }
 
+// The decoder of the first step, where `model` is the one of all others.
+Model read_first(Rewriting& r, const Model& model) {
+  Model first = read_decoder(r, "init_decoder");
+  if (first.past_count != model.past_count) {
+    throw Error(ErrorCode::kInvalidModel,
+                "its graphs 'init_decoder' and 'decoder' do not have as many layers");
+  }
+  return first;
+}
+
 // No words yet.
 Values empty_past(Rewriting& r, const Model& model, ValueId batch) {
   Values past;
@@ -211,9 +221,9 @@ Text prompts(Rewriting& r, const Model& model, std::size_t mask_input, std::int6
 // ends, the penalty of words that are there, and the masks of words.
 Choice read_choice(Rewriting& r, std::size_t least, std::size_t penalty) {
   Choice choice;
-  choice.end = r.required_int("eos_token_id");
-  choice.padding = r.required_int("pad_token_id");
-  choice.repeats = r.int_attr("no_repeat_ngram_size", 0);
+  choice.end = r.required_int("eos_token_id", kInt32);
+  choice.padding = r.required_int("pad_token_id", kInt32);
+  choice.repeats = r.int_attr("no_repeat_ngram_size", 0, {0, kNGram.most});
   const ValueId length = r.input(least), factor = r.input(penalty);
   if (length.valid()) choice.least = r.cast(r.reshape(length, {1}), DType::kInt64);
   if (factor.valid()) choice.penalty = r.reshape(factor, {});
@@ -285,7 +295,7 @@ ValueId padded(Rewriting& r, ValueId words, ValueId most, std::int64_t padding) 
 
 // Always the likeliest word, until all texts have ended or are as long as is wanted.
 void rewrite_greedy_search(Rewriting& r) {
-  if (r.int_attr("model_type", 0) != 0) r.refuse("a model that is no decoder alone");
+  if (r.int_attr("model_type", 0, kAny) != 0) r.refuse("a model that is no decoder alone");
   const Choice choice = read_choice(r, 2, 3);
   const ValueId most = r.cast(r.reshape(r.need(1), {}), DType::kInt64);
   const Model model = read_decoder(r, "decoder");
@@ -293,7 +303,7 @@ void rewrite_greedy_search(Rewriting& r) {
   ValueId trips = r.sub(most, r.size(text.words, 1));
   const bool has_first = r.has_attr("init_decoder");
   if (has_first) {
-    const Model first = read_decoder(r, "init_decoder");
+    const Model first = read_first(r, model);
     text = advance(r, first, outside, text, choice, truth(r, true));
     trips = r.sub(trips, r.whole(1));
   }
@@ -435,7 +445,7 @@ Source read_source(Rewriting& r, std::size_t mask_input, std::int64_t padding) {
     mask = r.cast(r.op("Greater", {counts, int32(r, 0)}), DType::kInt32);
   }
   const ValueId batch = r.shape(words, 0, 1);
-  const ValueId start = r.op("Expand", {int32(r, r.required_int("decoder_start_token_id")),
+  const ValueId start = r.op("Expand", {int32(r, r.required_int("decoder_start_token_id", kInt32)),
                                         r.concat({batch, r.ints({1})})});
   const auto encoder = r.required_graph("encoder");
   Source source;
@@ -476,7 +486,7 @@ Source read_source(Rewriting& r, std::size_t mask_input, std::int64_t padding) {
 
 // The K likeliest texts go on, until for each prompt K have ended and no other can be better.
 void rewrite_beam_search(Rewriting& r) {
-  const std::int64_t kind = r.int_attr("model_type", 0);
+  const std::int64_t kind = r.int_attr("model_type", 0, kAny);
   if (kind != 0 && kind != 1) r.refuse("a model that is neither a decoder alone nor like T5");
   if (r.wants(2)) r.refuse("the scores of every step (its third output)");
   if (r.input(10).valid()) r.refuse("words of the decoder to begin with (its input 10)");
@@ -496,7 +506,7 @@ void rewrite_beam_search(Rewriting& r) {
   beams.count = number(3);
   beams.weight = r.input(5).valid() ? r.reshape(r.input(5), {}) : r.float_number(1);
   beams.padding = choice.padding;
-  beams.is_early = r.int_attr("early_stopping", 0) == 1;
+  beams.is_early = r.int_attr("early_stopping", 0, kAny) == 1;
   beams.batch_axis = source.model.batch_axis();
   const ValueId never = r.float_number(-std::numeric_limits<float>::infinity());
 
@@ -523,7 +533,7 @@ void rewrite_beam_search(Rewriting& r) {
   search.ended = {none, r.op("Expand", {never, table})};
 
   ValueId trips = r.sub(beams.most, begin);
-  const bool has_first = source.first || r.has_attr("init_decoder");
+  const bool has_first = source.first || (kind == 0 && r.has_attr("init_decoder"));
   if (has_first) {
     Answer answer;
     if (source.first) {
@@ -531,7 +541,7 @@ void rewrite_beam_search(Rewriting& r) {
       repeat(answer.scores);
       for (ValueId& v : answer.present) repeat(v);
     } else {
-      answer = ask(r, read_decoder(r, "init_decoder"), outside, text);
+      answer = ask(r, read_first(r, source.model), outside, text);
     }
     search = advance(r, beams, search, answer, choice, truth(r, true));
     trips = r.sub(trips, r.whole(1));

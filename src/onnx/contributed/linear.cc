@@ -15,23 +15,20 @@ ValueId arrange_matmul_operand(Rewriting& r, std::size_t i, bool swap, bool batc
   if (!swap && !batch) return v;
   const auto rank = static_cast<std::int64_t>(r.need_rank(i));
   if (rank < 2) return v;
+  if (!batch) return r.swapped(v);
   Ints perm;
-  if (batch) {
-    for (std::int64_t k = 1; k < rank - 1; ++k) perm.push_back(k);
-    perm.push_back(0);
-  } else {
-    for (std::int64_t k = 0; k < rank - 1; ++k) perm.push_back(k);
-  }
+  for (std::int64_t k = 1; k < rank - 1; ++k) perm.push_back(k);
+  perm.push_back(0);
   perm.push_back(rank - 1);
-  if (swap) std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-  return r.transpose(v, perm);
+  const ValueId moved = r.transpose(v, perm);
+  return swap ? r.swapped(moved) : moved;
 }
 
 void rewrite_fused_matmul(Rewriting& r) {
-  const bool trans_a = r.int_attr("transA") != 0;
-  const bool trans_b = r.int_attr("transB") != 0;
-  const bool batch_a = r.int_attr("transBatchA") != 0;
-  const bool batch_b = r.int_attr("transBatchB") != 0;
+  const bool trans_a = r.flag("transA");
+  const bool trans_b = r.flag("transB");
+  const bool batch_a = r.flag("transBatchA");
+  const bool batch_b = r.flag("transBatchB");
   const float alpha = r.float_attr("alpha", 1.0F);
   const ValueId a = arrange_matmul_operand(r, 0, trans_a, batch_a);
   const ValueId b = arrange_matmul_operand(r, 1, trans_b, batch_b);

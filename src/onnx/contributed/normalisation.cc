@@ -48,9 +48,9 @@ void rewrite_skip_simplified_layer_norm(Rewriting& r) {
 }
 
 void rewrite_simplified_layer_norm(Rewriting& r) {
-  const auto axis = r.int_attr("axis", -1);
+  const auto axis = r.int_attr("axis", -1, kAxis);
   const float epsilon = r.float_attr("epsilon", 1e-5F);
-  const auto stash = r.int_attr("stash_type", 1);
+  const auto stash = r.int_attr("stash_type", 1, kInt32);
   const ValueId x = r.need(0);
   const ValueId y = r.op("RMSNormalization", {x, r.need(1)},
                          {{"axis", axis}, {"epsilon", epsilon}, {"stash_type", stash}});
@@ -117,7 +117,7 @@ ValueId into_branches(Rewriting& r, ValueId v, ValueId shape_in_front, std::int6
 }
 
 void rewrite_branchwise_rms_norm(Rewriting& r) {
-  const auto branches = r.int_attr("num_branches");
+  const auto branches = r.int_attr("num_branches", 0, kLengthOrNone);
   const float epsilon = r.float_attr("epsilon", 1e-5F);
   const ValueId x = r.need(0);
   ValueId y = r.cast(x, DType::kFloat32);
@@ -180,7 +180,7 @@ ValueId branch_factors(Rewriting& r, std::size_t i, std::size_t rank, std::int64
 
 void rewrite_hyper_connection_pre_mix(Rewriting& r) {
   const float scale = r.float_attr("reduction_scale", 1.0F);
-  const auto branches = r.int_attr("num_branches");
+  const auto branches = r.int_attr("num_branches", 0, kLengthOrNone);
   const std::size_t rank = r.need_rank(0) + (branches != 0 ? 1 : 0);
   ValueId x = r.cast(r.need(0), DType::kFloat32);
   if (branches != 0) x = into_branches(r, x, r.shape(x, 0, -1), branches);
@@ -190,15 +190,12 @@ void rewrite_hyper_connection_pre_mix(Rewriting& r) {
 }
 
 void rewrite_hyper_connection_post_mix(Rewriting& r) {
-  const auto branches = r.int_attr("num_branches");
+  const auto branches = r.int_attr("num_branches", 0, kLengthOrNone);
   const std::size_t rank = r.need_rank(0) + (branches != 0 ? 1 : 0);
   ValueId x = r.cast(r.need(0), DType::kFloat32);
   if (branches != 0) x = into_branches(r, x, r.shape(x, 0, -1), branches);
   if (r.input(3).valid()) {
-    Ints perm;
-    for (std::size_t i = 0; i < rank; ++i) perm.push_back(static_cast<std::int64_t>(i));
-    std::swap(perm[rank - 1], perm[rank - 2]);
-    x = r.matmul(r.transpose(r.cast(r.input(3), DType::kFloat32), perm), x);
+    x = r.matmul(r.swapped(r.cast(r.input(3), DType::kFloat32), rank), x);
   }
   const ValueId block = r.unsqueeze(r.cast(r.need(1), DType::kFloat32), {-2});
   const ValueId y = r.add(x, r.mul(branch_factors(r, 2, rank, branches), block));
@@ -207,10 +204,10 @@ void rewrite_hyper_connection_post_mix(Rewriting& r) {
 
 // Channels in the last place unless it says otherwise; then SiLU where `activation` is 1.
 ValueId group_normalised(Rewriting& r, ValueId x, ValueId gamma, ValueId beta) {
-  const bool last = r.int_attr("channels_last", 1) != 0;
-  const auto groups = r.required_int("groups");
+  const bool last = r.flag("channels_last", true);
+  const auto groups = r.required_int("groups", kLength);
   const float epsilon = r.float_attr("epsilon", 1e-5F);
-  const bool silu = r.int_attr("activation") == 1;
+  const bool silu = r.int_attr("activation", 0, kAny) == 1;
   const ValueId first = last ? r.channels_first(x) : x;
   ValueId y = r.op("GroupNormalization", {first, r.cast_like(gamma, x), r.cast_like(beta, x)},
                    {{"num_groups", groups}, {"epsilon", epsilon}});

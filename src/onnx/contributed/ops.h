@@ -19,9 +19,10 @@ namespace xrt {
 // none.
 bool is_contributed_op(std::string_view domain, std::string_view op);
 
-// Rewrites the draft; may add nodes and constants in front of it, for each of which `infer` is run.
-// Throws kInvalidModel where inputs or attributes are missing, kUnsupported with the reason where
-// the op, or what the node asks of it, has no rewriting.
+// Rewrites the draft; may add nodes and constants in front of it. `infer` is run for each node, and
+// may throw where there are too many of them. Throws kInvalidModel where inputs or attributes are
+// missing, kUnsupported with the reason where the op, or what the node asks of it, has no
+// rewriting.
 void translate_contributed_op(Graph& graph, NodeDraft& draft,
                               const std::function<void(Graph& graph, NodeId node)>& infer);
 

@@ -44,7 +44,7 @@ void rewrite_grid_sample(Rewriting& r) {
   ValueId x = r.need(0);
   ValueId grid = r.need(1);
   if (is("mode", "bicubic") && is("padding_mode", "border")) {
-    const bool corners = r.int_attr("align_corners") != 0;
+    const bool corners = r.flag("align_corners");
     r.attributes()["align_corners"] = std::int64_t{1};
     // The grid names the last axis first.
     const ValueId sizes = r.cast_like(r.gather(r.shape(x), r.ints({3, 2})), grid);
@@ -100,11 +100,10 @@ void rewrite_cdist(Rewriting& r) {
 // Slices of `size` elements every `step` along an axis; the elements of a slice are a new last
 // axis.
 void rewrite_unfold_tensor(Rewriting& r) {
-  const auto size = r.required_int("size");
-  const auto step = r.int_attr("step", 1);
-  auto axis = r.int_attr("dim", -1);
+  const auto size = r.required_int("size", kLength);
+  const auto step = r.int_attr("step", 1, kLength);
   const auto rank = static_cast<std::int64_t>(r.need_rank(0));
-  if (axis < 0) axis += rank;
+  const auto axis = static_cast<std::int64_t>(r.axis_attr("dim", -1, r.need_rank(0)));
   const ValueId x = r.need(0);
   const ValueId count =
       r.add(r.div(r.sub(r.size(x, axis), r.whole(size)), r.whole(step)), r.whole(1));

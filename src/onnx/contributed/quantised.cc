@@ -60,7 +60,7 @@ void rewrite_qlinear_reduce_mean(Rewriting& r) { quantised_unary(r, "ReduceMean"
 
 // The last axis without an attribute, in every opset.
 void rewrite_qlinear_softmax(Rewriting& r) {
-  const auto version = r.int_attr("opset", kOnnxOpset);
+  const auto version = r.int_attr("opset", kOnnxOpset, {1, kOnnxOpset});
   if (!r.has_attr("axis")) r.attributes()["axis"] = std::int64_t{-1};
   quantised_unary(r, "Softmax", version);
 }
@@ -69,7 +69,7 @@ void rewrite_qlinear_softmax(Rewriting& r) {
 // element there, as AveragePool defines it and ONNX Runtime computes AveragePool in floats; its
 // QLinearAveragePool divides by the whole window.
 void rewrite_qlinear_pool(Rewriting& r) {
-  const bool last = r.int_attr("channels_last") != 0;
+  const bool last = r.flag("channels_last");
   quantised_unary(r, r.op_name().substr(std::string_view("QLinear").size()), kOnnxOpset, last);
 }
 
@@ -89,7 +89,7 @@ void rewrite_qlinear_where(Rewriting& r) {
 
 // The standard's, but channels may be in the last place.
 void rewrite_qlinear_conv(Rewriting& r) {
-  const bool last = r.int_attr("channels_last") != 0;
+  const bool last = r.flag("channels_last");
   const ValueId x = last ? r.channels_first(r.need(0)) : r.need(0);
   const ValueId y =
       r.op("QLinearConv",
@@ -102,11 +102,11 @@ void rewrite_qlinear_conv(Rewriting& r) {
 // A, B and C, a scale and zero point behind each of the first two, and those of the result, without
 // which it stays float32. C counts in steps of alpha * A's scale * B's.
 void rewrite_qgemm(Rewriting& r) {
-  const auto trans_b = r.int_attr("transB");
+  const bool trans_b = r.flag("transB");
   const auto alpha = r.float_attr("alpha", 1.0F);
-  const auto trans_a = r.int_attr("transA");
+  const bool trans_a = r.flag("transA");
   const ValueId a = dequantised(r, 0);
-  const ValueId b = dequantised(r, r.need(3), r.need(4), r.input(5), trans_b != 0 ? 0 : 1);
+  const ValueId b = dequantised(r, r.need(3), r.need(4), r.input(5), trans_b ? 0 : 1);
   ValueId c;
   if (r.input(6).valid()) {
     const ValueId steps = r.mul(r.single(r.need(1)), r.single(r.need(4)));
@@ -114,9 +114,11 @@ void rewrite_qgemm(Rewriting& r) {
     const ValueId counts = r.cast(r.input(6), DType::kFloat32);
     c = r.mul(counts, steps);
   }
-  const ValueId y =
-      r.op("Gemm", {a, b, c},
-           {{"transA", trans_a}, {"transB", trans_b}, {"alpha", alpha}, {"beta", alpha}});
+  const ValueId y = r.op("Gemm", {a, b, c},
+                         {{"transA", static_cast<std::int64_t>(trans_a)},
+                          {"transB", static_cast<std::int64_t>(trans_b)},
+                          {"alpha", alpha},
+                          {"beta", alpha}});
   r.finish({r.input(7).valid() ? quantised(r, y, 7, r.need(0)) : y});
 }
 

@@ -3,14 +3,41 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
+#include "base/interrupt.h"
+#include "base/message.h"
 #include "ir/rewrite.h"
 #include "onnx/upgrade.h"
 #include "xrt/error.h"
 
 namespace xrt::contributed {
+
+namespace {
+
+std::int64_t checked(std::string_view name, std::int64_t value, Within within) {
+  if (value >= within.least && value <= within.most) return value;
+  throw Error(ErrorCode::kInvalidModel, fmt::format("its attribute '{}' is {}, which is not within "
+                                                    "{} to {}",
+                                                    name, value, within.least, within.most));
+}
+
+}  // namespace
+
+std::int64_t product(std::initializer_list<std::int64_t> numbers) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  std::int64_t all = 1;
+  for (const std::int64_t number : numbers) {
+    if (number < 0 || __builtin_mul_overflow(all, number, &all) || all > kMost) {
+      throw Error(ErrorCode::kInvalidModel,
+                  fmt::format("its sizes {} are too large together", fmt::join(numbers, " x ")));
+    }
+  }
+  return all;
+}
 
 Rewriting::Rewriting(Graph& graph, NodeDraft& draft,
                      const std::function<void(Graph&, NodeId)>& infer)
@@ -36,8 +63,27 @@ bool Rewriting::wants(std::size_t i) const {
   return i < draft_.outputs.size() && !draft_.outputs[i].empty();
 }
 
-std::int64_t Rewriting::int_attr(std::string_view name, std::int64_t fallback) {
-  return upgrade::take<std::int64_t>(draft_, name, fallback);
+bool Rewriting::flag(std::string_view name, bool fallback) {
+  return int_attr(name, fallback ? 1 : 0, kAny) != 0;
+}
+
+std::int64_t Rewriting::int_attr(std::string_view name, std::int64_t fallback, Within within) {
+  if (!has_attr(name)) return fallback;
+  return checked(name, upgrade::take<std::int64_t>(draft_, name), within);
+}
+
+Ints Rewriting::ints_attr(std::string_view name, Within each, Ints fallback) {
+  if (!has_attr(name)) return fallback;
+  Ints values = upgrade::take<Ints>(draft_, name);
+  for (const std::int64_t value : values) checked(name, value, each);
+  return values;
+}
+
+std::size_t Rewriting::axis_attr(std::string_view name, std::int64_t fallback, std::size_t rank) {
+  const auto count = static_cast<std::int64_t>(rank);
+  // The fallback may be beyond the rank, too.
+  const std::int64_t axis = checked(name, int_attr(name, fallback, kAny), {-count, count - 1});
+  return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
 }
 
 float Rewriting::float_attr(std::string_view name, float fallback) {
@@ -48,11 +94,11 @@ std::string Rewriting::string_attr(std::string_view name, std::string fallback) 
   return upgrade::take<std::string>(draft_, name, std::move(fallback));
 }
 
-std::int64_t Rewriting::required_int(std::string_view name) {
+std::int64_t Rewriting::required_int(std::string_view name, Within within) {
   if (!has_attr(name)) {
     throw Error(ErrorCode::kInvalidModel, fmt::format("its attribute '{}' is missing", name));
   }
-  return int_attr(name);
+  return int_attr(name, 0, within);
 }
 
 void Rewriting::refuse(const std::string& message) const {
@@ -91,8 +137,21 @@ Tensor Rewriting::known(ValueId v) const {
   return tensor == nullptr ? Tensor() : *tensor;
 }
 
+Tensor Rewriting::known(ValueId v, std::initializer_list<DType> types) const {
+  Tensor tensor = known(v);
+  if (tensor.defined() && std::find(types.begin(), types.end(), tensor.dtype()) == types.end()) {
+    throw Error(ErrorCode::kInvalidModel,
+                fmt::format("its operand '{}' is of {}", shortened(graph_.value(v).name),
+                            to_string(tensor.dtype())));
+  }
+  return tensor;
+}
+
 std::string Rewriting::fresh(std::string_view part) {
-  return upgrade::name_for(draft_, fmt::format("{}{}", part, added_++));
+  // The names of all that is added begin with that of the node, which may be of any length.
+  constexpr std::size_t kMostOfName = 200;
+  return shortened(upgrade::name_for(draft_, ""), kMostOfName) +
+         fmt::format("{}{}", part, added_++);
 }
 
 Values Rewriting::ops(std::string_view name, Values inputs, std::size_t outputs,
@@ -123,6 +182,7 @@ ValueId Rewriting::old_op(std::string_view name, Values inputs, Attributes attri
 }
 
 ValueId Rewriting::constant(Tensor tensor) {
+  throw_if_interrupted();
   return graph_.add_constant(fresh("constant"), std::move(tensor));
 }
 
@@ -232,20 +292,40 @@ Values Rewriting::call(const Graph& body, const Values& inputs,
   return outputs;
 }
 
+std::size_t Rewriting::rank_of_axes(ValueId v, std::string_view what,
+                                    std::optional<std::size_t> assumed) const {
+  const auto told = rank(v);
+  const auto known = told ? told : assumed;
+  if (!known) {
+    refuse(fmt::format("the rank of its {} is not known: declare that of its input in value_info",
+                       what));
+  }
+  if (*known < 2) {
+    throw Error(ErrorCode::kInvalidModel,
+                fmt::format("its {} ('{}') has {} axes: it needs two or more", what,
+                            shortened(graph_.value(v).name), *known));
+  }
+  return *known;
+}
+
+ValueId Rewriting::swapped(ValueId v, std::optional<std::size_t> assumed) {
+  Ints perm(rank_of_axes(v, "operand", assumed));
+  std::iota(perm.begin(), perm.end(), std::int64_t{0});
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return transpose(v, perm);
+}
+
 ValueId Rewriting::channels_first(ValueId v) {
-  const auto known = rank(v);
-  if (!known) refuse("the rank of its input is not known: declare it in value_info");
-  Ints perm{0, static_cast<std::int64_t>(*known) - 1};
-  for (std::size_t i = 1; i + 1 < *known; ++i) perm.push_back(static_cast<std::int64_t>(i));
+  const std::size_t count = rank_of_axes(v, "input");
+  Ints perm{0, static_cast<std::int64_t>(count) - 1};
+  for (std::size_t i = 1; i + 1 < count; ++i) perm.push_back(static_cast<std::int64_t>(i));
   return transpose(v, perm);
 }
 
 ValueId Rewriting::channels_last(ValueId v, ValueId like) {
-  const auto known = rank(v) ? rank(v) : rank(like);
-  if (!known)
-    refuse("the rank of its output is not known: declare that of its input in value_info");
+  const std::size_t count = rank_of_axes(rank(v) ? v : like, "output");
   Ints perm{0};
-  for (std::size_t i = 2; i < *known; ++i) perm.push_back(static_cast<std::int64_t>(i));
+  for (std::size_t i = 2; i < count; ++i) perm.push_back(static_cast<std::int64_t>(i));
   perm.push_back(1);
   return transpose(v, perm);
 }

@@ -12,6 +12,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +32,28 @@ using Values = std::vector<ValueId>;
 
 class Rewriting;
 
+// What an integer of an attribute may be, both ends included.
+struct Within {
+  std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+};
+
+// A number that is only compared, or handed on as a number.
+inline constexpr Within kAny{};
+// A length: two of them multiplied fit in int64, for more there is product().
+inline constexpr Within kLength{1, std::int64_t{1} << 30};
+inline constexpr Within kLengthOrNone{0, std::int64_t{1} << 30};
+inline constexpr Within kHeads{1, 1 << 16};
+inline constexpr Within kHeadsOrNone{0, 1 << 16};
+// Words in a row: a rewriting adds nodes for each of them.
+inline constexpr Within kNGram{1, 1024};
+inline constexpr Within kInt32{std::numeric_limits<std::int32_t>::min(),
+                               std::numeric_limits<std::int32_t>::max()};
+inline constexpr Within kAxis{-1024, 1023};
+
+// The product of numbers that are not negative. Throws kInvalidModel where it is beyond 2^62.
+std::int64_t product(std::initializer_list<std::int64_t> numbers);
+
 // The body of a Loop while it is built: its inputs are added to `graph`, its nodes by rewriting().
 struct Body {
   std::shared_ptr<Graph> owner;
@@ -44,7 +68,7 @@ struct Body {
 
 class Rewriting {
  public:
-  // `infer` is run for every node that is added.
+  // `infer` is run for every node that is added, and may throw where there are too many of them.
   Rewriting(Graph& graph, NodeDraft& draft,
             const std::function<void(Graph& graph, NodeId node)>& infer);
 
@@ -57,11 +81,19 @@ class Rewriting {
   ValueId need(std::size_t i) const;
   // Whether the model names the output.
   bool wants(std::size_t i) const;
-  std::int64_t int_attr(std::string_view name, std::int64_t fallback = 0);
+  // Whether an integer is not 0.
+  bool flag(std::string_view name, bool fallback = false);
+  // Each integer says what it may be, so that it can size, divide, shift, count and index. Throws
+  // kInvalidModel, naming the attribute, where it is something else.
+  std::int64_t int_attr(std::string_view name, std::int64_t fallback, Within within);
   float float_attr(std::string_view name, float fallback);
   std::string string_attr(std::string_view name, std::string fallback);
   // Throws kInvalidModel where it is absent.
-  std::int64_t required_int(std::string_view name);
+  std::int64_t required_int(std::string_view name, Within within);
+  // A list of such integers; `fallback` where it is absent.
+  Ints ints_attr(std::string_view name, Within each, Ints fallback = {});
+  // An axis of a value of that rank, from the front.
+  std::size_t axis_attr(std::string_view name, std::int64_t fallback, std::size_t rank);
   bool has_attr(std::string_view name) const { return draft_.attributes.contains(name); }
   Attributes& attributes() { return draft_.attributes; }
   // Throws kUnsupported: "<op>: <message>".
@@ -75,6 +107,8 @@ class Rewriting {
   std::optional<std::int64_t> dim(ValueId v, std::int64_t axis) const;  // axis < 0: from the back
   // The constant that a value is, else one that is not defined().
   Tensor known(ValueId v) const;
+  // The same where its elements are of one of the types; throws kInvalidModel for others.
+  Tensor known(ValueId v, std::initializer_list<DType> types) const;
 
   // --- what takes its place -------------------------------------------------------------------
   // An op of the pinned opset with one output, or several. Trailing invalid inputs are left out.
@@ -131,7 +165,10 @@ class Rewriting {
   // the graph captured is here.
   Values call(const Graph& body, const Values& inputs,
               const std::function<ValueId(ValueId)>& captured);
-  // Channels to the second place and back, whatever the rank, which has to be known.
+  // The last two axes in the other order. The rank, which is `assumed` where it is not known, has
+  // to be at least 2.
+  ValueId swapped(ValueId v, std::optional<std::size_t> assumed = {});
+  // Channels to the second place and back, whatever the rank, which has to be known and at least 2.
   ValueId channels_first(ValueId v);
   // `like`: a value of the same rank, for a `v` whose rank is not known.
   ValueId channels_last(ValueId v, ValueId like = {});
@@ -144,6 +181,9 @@ class Rewriting {
 
  private:
   std::string fresh(std::string_view part);
+  // The rank, which has to be at least 2.
+  std::size_t rank_of_axes(ValueId v, std::string_view what,
+                           std::optional<std::size_t> assumed = {}) const;
 
   Graph& graph_;
   NodeDraft& draft_;

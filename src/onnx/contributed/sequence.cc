@@ -33,16 +33,15 @@ void rewrite_word_conv_embedding(Rewriting& r) {
 }
 
 void rewrite_ngram_repeat_block(Rewriting& r) {
-  const auto n = r.required_int("ngram_size");
-  if (n < 1) throw Error(ErrorCode::kInvalidModel, "its ngram_size is below 1");
+  const auto n = r.required_int("ngram_size", kNGram);
   r.finish({block_repeats(r, r.need(0), r.need(1), n)});
 }
 
 // Predicted words up to the first that is not the source's follow the current ones; then the place
 // in the source behind the only occurrence of the last words.
 void rewrite_bifurcation_detector(Rewriting& r) {
-  const auto least = r.int_attr("min_ngram_size", 1);
-  const auto most = r.int_attr("max_ngram_size", 3);
+  const auto least = r.int_attr("min_ngram_size", 1, kNGram);
+  const auto most = r.int_attr("max_ngram_size", 3, kNGram);
   const ValueId source = r.need(0);
   ValueId words = r.need(1);
   const ValueId length = r.shape(source);
@@ -89,8 +88,8 @@ void rewrite_bifurcation_detector(Rewriting& r) {
 
 // MurmurHash3_x86_32 of the bytes of each element.
 void rewrite_murmur_hash(Rewriting& r) {
-  const bool positive = r.int_attr("positive", 1) != 0;
-  const auto seed = r.int_attr("seed", 0);
+  const bool positive = r.flag("positive", true);
+  const auto seed = r.int_attr("seed", 0, kAny);
   const ValueId x = r.need(0);
   const DType type = r.dtype(x);
   const auto u32 = [&](std::uint32_t number) {
@@ -144,11 +143,10 @@ struct NGrams {
 
 NGrams read_ngrams(Rewriting& r) {
   NGrams n;
-  n.longest = r.required_int("max_ngram_size");
-  n.heads = r.required_int("n_head_per_ngram");
-  n.pad = r.required_int("pad_id");
-  n.reset = r.int_attr("reset_on_eos") != 0;
-  if (n.longest < 2) throw Error(ErrorCode::kInvalidModel, "its max_ngram_size is below 2");
+  n.longest = r.required_int("max_ngram_size", {2, kNGram.most});
+  n.heads = r.required_int("n_head_per_ngram", kLength);
+  n.pad = r.required_int("pad_id", kAny);
+  n.reset = r.flag("reset_on_eos");
   return n;
 }
 
@@ -218,7 +216,7 @@ void rewrite_ngram_hash_mapping(Rewriting& r) {
 // Sentences one behind the other, with the places where they begin.
 void rewrite_varlen_ngram_hash_mapping(Rewriting& r) {
   const NGrams n = read_ngrams(r);
-  if (r.int_attr("state_update_capacity") != 0) r.refuse("state_update_capacity");
+  if (r.flag("state_update_capacity")) r.refuse("state_update_capacity");
   const ValueId ids = r.need(0);
   const ValueId eos = r.input(6).valid() ? r.reshape_to(r.input(6), r.ints({})) : ValueId{};
   const ValueId filler = eos.valid() ? eos : r.cast_like(r.whole(n.pad), ids);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -12,31 +13,40 @@
 namespace xrt::contributed {
 namespace {
 
+// Constants are made as tensors, whose memory is bounded.
+Tensor bytes_of(std::int64_t count) { return Tensor::allocate(DType::kUInt8, {count}); }
+
+void check_block(std::int64_t block, std::int64_t bits) {
+  if (block < 1 || block > kLength.most || (bits != 2 && bits != 4 && bits != 8)) {
+    throw Error(
+        ErrorCode::kInvalidModel,
+        fmt::format("blocks of {} numbers of {} bits: 2, 4 and 8 bits are defined", block, bits));
+  }
+}
+
 // The numbers of a constant whose bytes hold 8 / bits of them each, low bits first.
-std::vector<std::uint8_t> unpacked(const Tensor& packed, std::int64_t bits) {
-  std::vector<std::uint8_t> numbers;
+Tensor unpacked(const Tensor& packed, std::int64_t bits) {
   const auto* bytes = packed.data<std::uint8_t>();
   const auto mask = static_cast<unsigned>((1U << bits) - 1U);
-  numbers.reserve(packed.bytes() * static_cast<std::size_t>(8 / bits));
+  Tensor numbers = bytes_of(product({static_cast<std::int64_t>(packed.bytes()), 8 / bits}));
+  auto* number = numbers.data<std::uint8_t>();
   for (std::size_t i = 0; i < packed.bytes(); ++i) {
     for (std::int64_t shift = 0; shift < 8; shift += bits) {
-      numbers.push_back(static_cast<std::uint8_t>((bytes[i] >> shift) & mask));
+      *number++ = static_cast<std::uint8_t>((bytes[i] >> shift) & mask);
     }
   }
   return numbers;
 }
 
 // Numbers below 16 two a byte, others one a byte.
-Tensor as_small_type(const std::vector<std::uint8_t>& numbers, Dims dims, std::int64_t bits) {
-  if (bits == 8) {
-    return Tensor::from<std::uint8_t>(DType::kUInt8, std::move(dims),
-                                      std::span<const std::uint8_t>(numbers));
-  }
+Tensor as_small_type(const Tensor& numbers, Dims dims, std::int64_t bits) {
+  if (bits == 8) return numbers.reshaped(std::move(dims));
   Tensor packed = Tensor::allocate(DType::kUInt4, std::move(dims));
   auto* bytes = static_cast<std::uint8_t*>(packed.raw());
   std::memset(bytes, 0, packed.bytes());
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    bytes[i / 2] = static_cast<std::uint8_t>(bytes[i / 2] | numbers[i] << (i % 2 == 0 ? 0 : 4));
+  const auto* number = numbers.data<std::uint8_t>();
+  for (std::int64_t i = 0; i < numbers.count(); ++i) {
+    bytes[i / 2] = static_cast<std::uint8_t>(bytes[i / 2] | number[i] << (i % 2 == 0 ? 0 : 4));
   }
   return packed;
 }
@@ -44,6 +54,7 @@ Tensor as_small_type(const std::vector<std::uint8_t>& numbers, Dims dims, std::i
 }  // namespace
 
 ValueId unpacked_bits(Rewriting& r, ValueId v, std::int64_t bits) {
+  check_block(1, bits);
   if (bits == 8) return v;
   const auto byte = [&](std::int64_t number) { return r.cast(r.whole(number), DType::kUInt8); };
   Values parts;
@@ -56,13 +67,18 @@ ValueId unpacked_bits(Rewriting& r, ValueId v, std::int64_t bits) {
 }
 
 ValueId block_dequantised(Rewriting& r, const BlockWeights& w) {
+  check_block(w.block, w.bits);
+  if (w.columns < 0 || w.columns > kLength.most) {
+    throw Error(ErrorCode::kInvalidModel, fmt::format("its weights have {} columns", w.columns));
+  }
   const std::int64_t blocks = (w.columns + w.block - 1) / w.block;
   const std::int64_t padded = blocks * w.block;
+  product({w.rows, padded});  // throws where it is too large
   const std::int64_t row_points = (blocks * w.bits + 7) / 8 * (8 / w.bits);
   const ValueId scales = r.reshape(w.scales, {w.rows, blocks});
-  const Tensor q = r.known(w.packed);
-  const Tensor zeros = r.known(w.zeros);
+  const Tensor q = r.known(w.packed, {DType::kUInt8, DType::kInt8, DType::kInt32});
   const bool float_zeros = w.zeros.valid() && r.dtype(w.zeros) != DType::kUInt8;
+  const Tensor zeros = float_zeros ? Tensor() : r.known(w.zeros);
   if (!q.defined() || float_zeros || w.zeros.valid() != zeros.defined()) {
     const auto spread = [&](ValueId v) { return r.unsqueeze(v, {2}); };
     const ValueId numbers = r.reshape(unpacked_bits(r, r.reshape(w.packed, {w.rows, -1}), w.bits),
@@ -80,44 +96,36 @@ ValueId block_dequantised(Rewriting& r, const BlockWeights& w) {
     const ValueId lines = r.reshape(products, {w.rows, padded});
     return r.transpose(padded == w.columns ? lines : r.slice(lines, {0}, {w.columns}, {1}), {1, 0});
   }
-  const std::vector<std::uint8_t> numbers = unpacked(q, w.bits);
-  const std::vector<std::uint8_t> given =
-      zeros.defined() ? unpacked(zeros, w.bits) : std::vector<std::uint8_t>();
-  if (static_cast<std::int64_t>(numbers.size()) < w.rows * padded ||
-      (zeros.defined() && static_cast<std::int64_t>(given.size()) < w.rows * row_points)) {
+  const Tensor numbers = unpacked(q, w.bits);
+  const Tensor given = zeros.defined() ? unpacked(zeros, w.bits) : Tensor();
+  if (numbers.count() < w.rows * padded ||
+      (zeros.defined() && given.count() < product({w.rows, row_points}))) {
     throw Error(ErrorCode::kInvalidModel,
                 fmt::format("its weights or zero points are too few for {} rows of {} blocks of {}",
                             w.rows, blocks, w.block));
   }
-  std::vector<std::uint8_t> turned(static_cast<std::size_t>(w.rows * w.columns));
-  std::vector<std::uint8_t> points(static_cast<std::size_t>(w.rows * blocks),
-                                   static_cast<std::uint8_t>(1U << (w.bits - 1)));
-  for (std::int64_t row = 0; row < w.rows; ++row) {
+  Tensor turned_bytes = bytes_of(w.rows * w.columns);
+  Tensor points_bytes = bytes_of(w.rows * blocks);
+  const auto* number = numbers.data<std::uint8_t>();
+  auto* turned = turned_bytes.data<std::uint8_t>();
+  auto* points = points_bytes.data<std::uint8_t>();
+  std::fill_n(points, w.rows * blocks, static_cast<std::uint8_t>(1U << (w.bits - 1)));
+  for (std::int64_t row = 0; row < w.rows && w.columns > 0; ++row) {
     for (std::int64_t i = 0; i < w.columns; ++i) {
-      turned[static_cast<std::size_t>(i * w.rows + row)] =
-          numbers[static_cast<std::size_t>(row * padded + i)];
+      turned[i * w.rows + row] = number[row * padded + i];
     }
     for (std::int64_t i = 0; i < blocks && zeros.defined(); ++i) {
-      points[static_cast<std::size_t>(i * w.rows + row)] =
-          given[static_cast<std::size_t>(row * row_points + i)];
+      points[i * w.rows + row] = given.data<std::uint8_t>()[row * row_points + i];
     }
   }
-  return r.op(
-      "DequantizeLinear",
-      {r.constant(as_small_type(turned, {w.columns, w.rows}, w.bits)), r.transpose(scales, {1, 0}),
-       r.constant(as_small_type(points, {blocks, w.rows}, w.bits))},
-      {{"axis", std::int64_t{0}}, {"block_size", w.block}});
+  return r.op("DequantizeLinear",
+              {r.constant(as_small_type(turned_bytes, {w.columns, w.rows}, w.bits)),
+               r.transpose(scales, {1, 0}),
+               r.constant(as_small_type(points_bytes, {blocks, w.rows}, w.bits))},
+              {{"axis", std::int64_t{0}}, {"block_size", w.block}});
 }
 
 namespace {
-
-void check_block(std::int64_t block, std::int64_t bits) {
-  if (block < 1 || (bits != 2 && bits != 4 && bits != 8)) {
-    throw Error(
-        ErrorCode::kInvalidModel,
-        fmt::format("blocks of {} numbers of {} bits: 2, 4 and 8 bits are defined", block, bits));
-  }
-}
 
 // As block_dequantised, but number i of a row has the scale and zero point `groups`[i]. Zero points
 // are not packed.
@@ -137,12 +145,12 @@ ValueId picked_dequantised(Rewriting& r, const BlockWeights& w, ValueId groups) 
 
 void rewrite_matmul_nbits(Rewriting& r) {
   BlockWeights w;
-  w.bits = r.int_attr("bits", 4);
-  w.block = r.required_int("block_size");
-  w.rows = r.required_int("N");
-  w.columns = r.required_int("K");
+  w.bits = r.int_attr("bits", 4, kBits);
+  w.block = r.required_int("block_size", kLength);
+  w.rows = r.required_int("N", kLength);
+  w.columns = r.required_int("K", kLength);
   check_block(w.block, w.bits);
-  if (r.int_attr("weight_prepacked") != 0) {
+  if (r.flag("weight_prepacked")) {
     r.refuse("weights in the layout of one engine (weight_prepacked)");
   }
   w.packed = r.need(1);
@@ -171,11 +179,11 @@ constexpr std::array<float, 16> kNf4 = {-1.0F,        -0.69619280F, -0.52507305F
 // Weights (N, K) as one list of numbers in a table of 16, two a byte, high bits first; one factor
 // for each block of the list.
 void rewrite_matmul_bnb4(Rewriting& r) {
-  const auto block = r.required_int("block_size");
-  const auto rows = r.required_int("N");
-  const auto columns = r.required_int("K");
-  const bool trans_b = r.int_attr("transB", 1) != 0;
-  const auto& table = r.required_int("quant_type") == 1 ? kNf4 : kFp4;
+  const auto block = r.required_int("block_size", kLength);
+  const auto rows = r.required_int("N", kLength);
+  const auto columns = r.required_int("K", kLength);
+  const bool trans_b = r.flag("transB", true);
+  const auto& table = r.required_int("quant_type", {0, 1}) == 1 ? kNf4 : kFp4;
   check_block(block, 4);
   const ValueId a = r.need(0);
   const ValueId low_first = r.reshape(unpacked_bits(r, r.need(1), 4), {-1, 2});
@@ -198,23 +206,28 @@ void rewrite_matmul_bnb4(Rewriting& r) {
 // Blocks of 32 or 64 numbers of a column, one behind the other: a float32 scale, for one of the
 // types a zero point of a byte, and the numbers, the first 16 of each 32 in the low bits.
 void rewrite_matmul_fp_q4(Rewriting& r) {
-  const auto kind = r.int_attr("blk_quant_type", 1);
-  const Tensor blob = r.known(r.need(1));
-  const Tensor shape = r.known(r.need(2));
+  const auto kind = r.int_attr("blk_quant_type", 1, {0, 2});
+  const Tensor blob = r.known(r.need(1), {DType::kUInt8});
+  const Tensor shape = r.known(r.need(2), {DType::kInt64});
   if (!blob.defined() || !shape.defined() || shape.count() != 2) {
     r.refuse("weights that are no constant");
   }
   const Ints dims = shape.to_int64();
   const std::int64_t rows = dims[0];
   const std::int64_t columns = dims[1];
+  for (const std::int64_t d : dims) {
+    if (d < 1 || d > kLength.most) {
+      throw Error(ErrorCode::kInvalidModel, fmt::format("its weights have the size {}", d));
+    }
+  }
   const std::int64_t block = kind == 2 ? 64 : 32;
   const bool has_zero = kind == 1;
   const std::int64_t blocks = (rows + block - 1) / block;
   const std::int64_t stride = 4 + (has_zero ? 1 : 0) + block / 2;
-  if (kind < 0 || kind > 2 || static_cast<std::int64_t>(blob.bytes()) < columns * blocks * stride) {
-    throw Error(ErrorCode::kInvalidModel, "its blob of weights is too short, or of no known type");
+  if (static_cast<std::int64_t>(blob.bytes()) < product({columns, blocks, stride})) {
+    throw Error(ErrorCode::kInvalidModel, "its blob of weights is too short");
   }
-  std::vector<float> weights(static_cast<std::size_t>(rows * columns));
+  Tensor weights = Tensor::allocate(DType::kFloat32, {rows, columns});
   const auto* at = blob.data<std::uint8_t>();
   for (std::int64_t n = 0; n < columns; ++n) {
     for (std::int64_t b = 0; b < blocks; ++b, at += stride) {
@@ -225,29 +238,25 @@ void rewrite_matmul_fp_q4(Rewriting& r) {
       for (std::int64_t i = 0; i < block && b * block + i < rows; ++i) {
         const std::uint8_t byte = numbers[i / 32 * 16 + i % 16];
         const int number = i % 32 < 16 ? byte & 15 : byte >> 4;
-        weights[static_cast<std::size_t>((b * block + i) * columns + n)] =
+        weights.data<float>()[(b * block + i) * columns + n] =
             static_cast<float>(number - zero) * scale;
       }
     }
   }
-  const ValueId w = r.constant(
-      Tensor::from<float>(DType::kFloat32, {rows, columns}, std::span<const float>(weights)));
-  r.become("MatMul", {r.need(0), w});
+  r.become("MatMul", {r.need(0), r.constant(std::move(weights))});
 }
 
 // Rows of a table in blocks: they are taken first, so that only they are computed.
 void rewrite_gather_block_quantized(Rewriting& r) {
-  std::int64_t bits = r.int_attr("bits", 4);
-  const auto block = r.int_attr("block_size", 128);
-  auto gather_axis = r.int_attr("gather_axis");
-  auto axis = r.int_attr("quantize_axis", 1);
+  std::int64_t bits = r.int_attr("bits", 4, kBits);
+  const auto block = r.int_attr("block_size", 128, kLength);
   const ValueId indices = r.need(1);
   const ValueId scales = r.need(2);
   ValueId data = r.need(0);
   ValueId zeros = r.input(3);
   const auto rank = static_cast<std::int64_t>(r.need_rank(0));
-  if (gather_axis < 0) gather_axis += rank;
-  if (axis < 0) axis += rank;
+  const auto gather_axis = static_cast<std::int64_t>(r.axis_attr("gather_axis", 0, r.need_rank(0)));
+  const auto axis = static_cast<std::int64_t>(r.axis_attr("quantize_axis", 1, r.need_rank(0)));
   const DType type = r.dtype(data);
   const Tensor known = r.known(data);
   if (type == DType::kUInt8 && (gather_axis != 0 || axis != rank - 1)) {
@@ -255,7 +264,7 @@ void rewrite_gather_block_quantized(Rewriting& r) {
     r.refuse("bytes that are not gathered at their first axis and scaled along their last one");
   }
   const bool four = type == DType::kUInt4 || type == DType::kInt4;
-  const Tensor known_zeros = r.known(zeros);
+  const Tensor known_zeros = four ? r.known(zeros, {type}) : r.known(zeros);
   const auto is_even = [](const Tensor& t) { return t.rank() > 0 && t.dims().back() % 2 == 0; };
   // Two numbers a byte, as bytes.
   const auto as_bytes = [&](const Tensor& t) {
@@ -266,7 +275,6 @@ void rewrite_gather_block_quantized(Rewriting& r) {
   const bool bytes_work = four && gather_axis == 0 && axis == rank - 1 && known.defined() &&
                           is_even(known) && (!zeros.valid() || known_zeros.defined());
   if (type != DType::kUInt8 && !bytes_work) {
-    if (block == 0) r.refuse("block_size 0");
     const ValueId table =
         r.op("DequantizeLinear", {data, scales, zeros}, {{"axis", axis}, {"block_size", block}});
     return r.become("Gather", {table, indices}, {{"axis", gather_axis}});
@@ -284,10 +292,11 @@ void rewrite_gather_block_quantized(Rewriting& r) {
     data = as_bytes(known);
     if (known_zeros.defined()) {
       // A row of zero points may be of odd length.
-      std::vector<std::uint8_t> all = unpacked(known_zeros, 4);
-      all.resize(static_cast<std::size_t>(known_zeros.count()));
-      const ValueId table = r.constant(Tensor::from<std::uint8_t>(
-          DType::kUInt8, known_zeros.dims(), std::span<const std::uint8_t>(all)));
+      const Tensor all = unpacked(known_zeros, 4);
+      const ValueId table = r.constant(Tensor::from(
+          DType::kUInt8, known_zeros.dims(),
+          std::span<const std::uint8_t>(all.data<std::uint8_t>(),
+                                        static_cast<std::size_t>(known_zeros.count()))));
       points = r.gather(table, indices);
     }
   } else {

@@ -6,6 +6,9 @@
 
 namespace xrt::contributed {
 
+// Bits of a number: of these, 2, 4 and 8 are defined.
+inline constexpr Within kBits{2, 8};
+
 // A matrix (rows, columns); each row is cut into blocks.
 struct BlockWeights {
   std::int64_t rows = 0, columns = 0, block = 0, bits = 4;
@@ -16,10 +19,12 @@ struct BlockWeights {
 };
 
 // The numbers as (columns, rows), which a product has on its right, of the type of the scales.
-// Constants are laid out so here: nothing is turned in a run.
+// Constants are laid out so here: nothing is turned in a run. Throws kInvalidModel where blocks or
+// bits are none that are defined, or sizes are too large.
 ValueId block_dequantised(Rewriting& r, const BlockWeights& weights);
 
-// Bytes of 8 / bits numbers each, low bits first, as a byte a number: the last axis grows.
+// Bytes of 8 / bits numbers each, low bits first, as a byte a number: the last axis grows. Throws
+// kInvalidModel where the bits are none that are defined.
 ValueId unpacked_bits(Rewriting& r, ValueId v, std::int64_t bits);
 
 }  // namespace xrt::contributed
