@@ -10,6 +10,7 @@
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/message.h"
+#include "base/work_scope.h"
 #include "onnx/flags.h"
 #include "onnx/node_order.h"
 #include "xrt/error.h"
@@ -21,6 +22,9 @@ namespace {
 constexpr std::int64_t kMaxInlinedNodes = 200'000;
 // So does an op that nodes are put in place of: as many, and these for each node that is read.
 constexpr std::int64_t kTranslatedPerNode = 100;
+
+// Of a list beside the nodes, for TimeCheck: about a microsecond.
+constexpr std::int64_t kOperationsPerEntry = 512;
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Error(ErrorCode::kInvalidModel, message);
@@ -83,7 +87,9 @@ void Reader::read_graph(const onnx::GraphProto& proto, Scope& scope) {
     refuse(fmt::format("graph '{}': sub-graphs and function calls are nested deeper than {}",
                        proto.name(), kMaxGraphNesting));
   }
+  TimeCheck clock;
   const auto declare = [&](const onnx::ValueInfoProto& info) {
+    clock.spend(kOperationsPerEntry);
     if (!info.has_type()) return;
     scope.declared[info.name()] = type_from_proto(info.type(), "value '" + info.name() + "'");
   };
@@ -97,7 +103,9 @@ void Reader::read_graph(const onnx::GraphProto& proto, Scope& scope) {
 void Reader::read_inputs(const onnx::GraphProto& proto, Scope& scope) {
   Graph& graph = *scope.graph;
   std::unordered_map<std::string, Tensor> initial;
+  TimeCheck clock;
   const auto add_initial = [&](const std::string& name, const auto& tensor) {
+    clock.spend(kOperationsPerEntry);
     const std::string what = "initializer '" + name + "'";
     if (name.empty()) return;  // nothing can read it
     if (initial.contains(name)) log_warning(what + " is there twice: the latter holds");
@@ -108,6 +116,7 @@ void Reader::read_inputs(const onnx::GraphProto& proto, Scope& scope) {
     add_initial(tensor.values().name(), tensor);
   }
   for (const auto& info : proto.input()) {
+    clock.spend(kOperationsPerEntry);
     const std::string what = "input '" + info.name() + "'";
     if (info.name().empty()) refuse("graph '" + proto.name() + "': an input without a name");
     const auto it = initial.find(info.name());

@@ -325,6 +325,91 @@ def test_loading_ends_at_its_time() -> None:
     assert time.monotonic() - start < 10
 
 
+# --- files of many small messages ---
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def field(number: int, content: bytes) -> bytes:
+    """A field of the wire format that has a length."""
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def with_graph(graph: bytes, beside: bytes = b"") -> bytes:
+    return b"\x08\x0a" + field(7, graph) + field(8, b"\x10\x15") + beside
+
+
+COUNT = 3_000_000
+# What there is too many of, and the model. Numbers are those of onnx.proto.
+SWARMS = {
+    "GraphProto.node": with_graph(field(1, b"") * COUNT),
+    "GraphProto.initializer": with_graph(field(5, b"") * COUNT),
+    "GraphProto.sparse_initializer": with_graph(field(15, b"") * COUNT * 2),
+    "GraphProto.input": with_graph(field(11, b"") * COUNT * 2),
+    "GraphProto.value_info": with_graph(field(13, b"") * COUNT * 2),
+    "GraphProto.metadata_props": with_graph(field(16, b"") * COUNT * 2),
+    "ModelProto.metadata_props": with_graph(b"", field(14, b"") * COUNT * 2),
+    "ModelProto.functions": with_graph(b"", field(25, b"") * COUNT),
+    "ModelProto.training_info": with_graph(b"", field(20, b"") * COUNT * 2),
+    "NodeProto.input": with_graph(field(1, field(1, b"") * COUNT * 4)),
+    "NodeProto.attribute": with_graph(field(1, field(5, b"") * COUNT)),
+    "AttributeProto.tensors": with_graph(field(1, field(5, field(10, b"") * COUNT))),
+    "AttributeProto.strings": with_graph(field(1, field(5, field(9, b"") * COUNT * 4))),
+    "TensorProto.string_data": with_graph(field(5, field(6, b"") * COUNT * 4)),
+    "TensorShapeProto.dim": with_graph(
+        field(11, field(2, field(1, field(2, field(1, b"") * COUNT * 2))))
+    ),
+    "fields that ONNX does not know": with_graph(field(1, field(15, b"") * COUNT * 4)),
+}
+
+SWARM_WORKER = """
+import sys, time
+import openxrt
+source = open(sys.argv[1], "rb").read()
+start = time.monotonic()
+try:
+    openxrt.load(source, engine="native", cache_dir="", max_memory_bytes=64 << 20)
+    print("loaded")
+except openxrt.ResourceError as error:
+    print("bounded:", error)
+print(time.monotonic() - start)
+"""
+
+
+@pytest.mark.parametrize("what", sorted(SWARMS))
+def test_messages_of_a_file_are_bounded(what: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(SWARMS[what])
+    done = subprocess.run(
+        [sys.executable, "-c", SWARM_WORKER + PRINT_PEAK, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    first, seconds, *rest = done.stdout.splitlines()
+    assert first.startswith("bounded: ONNX model: its messages take more than ")
+    assert "24 times the file's size and max_memory_bytes" in first
+    assert f" or more {what}" in first
+    assert float(seconds) < 3
+    assert int(rest[-1]) < 300 << 10  # KiB, with Python and the file
+
+
+def test_nodes_of_a_file_are_counted_before_it_is_parsed() -> None:
+    start = time.monotonic()
+    with pytest.raises(openxrt.ResourceError, match="more than 1000 nodes"):
+        openxrt.load(SWARMS["GraphProto.node"], engine="native", max_nodes=1000)
+    assert time.monotonic() - start < 1
+
+
 @pytest.mark.parametrize("wrong", [0, -1, float("nan"), "soon"])
 def test_wrong_timeouts(wrong: object) -> None:
     program = openxrt.load(endless_loop(), engine="native")

@@ -24,8 +24,8 @@ struct ExternalFile {
 struct ImportBounds {
   // With functions expanded and sub-graphs.
   std::int64_t max_nodes = 10'000'000;
-  // What tensors take that the file does not hold as they are, besides 16 times the file's size;
-  // 0: 256 MiB.
+  // What the parsed messages take, and tensors that the file does not hold as they are, besides 24
+  // times the file's size; 0: 256 MiB. Messages of a mebibyte are always allowed.
   std::size_t max_memory_bytes = 0;
 };
 

@@ -2,8 +2,6 @@
 #include "frontends/onnx/importer.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
@@ -18,6 +16,7 @@
 #include "frontends/foreign_files.h"
 #include "frontends/onnx/external_data.h"
 #include "frontends/onnx/import_files.h"
+#include "frontends/onnx/message_scan.h"
 #include "frontends/onnx/names.h"
 #include "ir/verifier.h"
 #include "onnx/contributed/ops.h"
@@ -42,18 +41,44 @@ constexpr std::int64_t kOldestOpset = 1;
   invalid("not an ONNX model" + (told.empty() ? otherwise : ": " + told));
 }
 
-std::shared_ptr<onnx::ModelProto> parse(std::string_view bytes) {
+// What an import makes that the file does not hold as it is.
+struct ImportRoom {
+  ImportRoom(std::size_t file_bytes, std::size_t max_memory_bytes) {
+    // A node of short names with a few attributes is up to 20 times its bytes once it is parsed. A
+    // varint of one byte is an int64, and there is room for copies.
+    constexpr std::size_t kMostPerByte = 24;
+    constexpr std::size_t kMostBeside = std::size_t{256} << 20;
+    constexpr std::size_t kLeastBeside = std::size_t{1} << 20;  // the messages of a small model
+    const std::size_t beside =
+        max_memory_bytes > 0 ? std::max(max_memory_bytes, kLeastBeside) : kMostBeside;
+    most = file_bytes * kMostPerByte + beside;  // no file is so large that this overflows
+    text = fmt::format("{} times the file's size and {}", kMostPerByte,
+                       max_memory_bytes > 0 ? "max_memory_bytes" : "256 MiB");
+  }
+
+  std::size_t most;
+  std::string text;
+  std::shared_ptr<MemoryAccount> account = std::make_shared<MemoryAccount>();
+};
+
+std::shared_ptr<onnx::ModelProto> parse(std::string_view bytes, const ImportBounds& bounds,
+                                        const ImportRoom& room) {
   if (const std::string kind = foreign_kind(bytes); !kind.empty()) no_model("", kind);
   if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
     throw Error(ErrorCode::kUnsupported,
                 "the model itself is over 2 GB, which protobuf cannot hold: store its weights as "
                 "external data");
   }
+  // Nodes and values of the graph, with the names that the import looks up. Without
+  // max_memory_bytes max_nodes alone bounds them.
+  constexpr std::size_t kBytesOfNode = 1024;
+  const MessageScan scan(bytes, {.max_bytes = room.most,
+                                 .max_bytes_text = room.text,
+                                 .bytes_of_node = bounds.max_memory_bytes > 0 ? kBytesOfNode : 0,
+                                 .max_nodes = bounds.max_nodes});
+  room.account->bytes += static_cast<std::int64_t>(scan.parsed_bytes());
   auto model = std::make_shared<onnx::ModelProto>();
-  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(bytes.data()),
-                                                static_cast<int>(bytes.size()));
-  stream.SetTotalBytesLimit(std::numeric_limits<int>::max());
-  if (!model->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
+  if (!scan.parse(*model)) {
     no_model(", or a damaged one: its bytes are no ModelProto", foreign_message_kind(bytes));
   }
   if (!model->has_graph()) no_model(": it has no graph", foreign_message_kind(bytes));
@@ -87,12 +112,7 @@ bool has_contributed_ops(const Proto& graph) {
 }
 
 Graph build(const std::shared_ptr<onnx::ModelProto>& model, ExternalData* external,
-            const ImportBounds& bounds, std::size_t file_bytes) {
-  constexpr std::size_t kMostPerByte = 16;  // a varint of one byte is an int64, and room for copies
-  constexpr std::size_t kMostBeside = std::size_t{256} << 20;
-  const std::size_t beside = bounds.max_memory_bytes > 0 ? bounds.max_memory_bytes : kMostBeside;
-  // No file is so large that this overflows.
-  const WorkScope scope(std::make_shared<MemoryAccount>(), file_bytes * kMostPerByte + beside);
+            const ImportBounds& bounds) {
   register_own_ops();  // a model may hold them: what Graph::to_onnx() wrote of a training graph
   ReadOptions options;
   options.max_nodes = bounds.max_nodes;
@@ -133,10 +153,16 @@ Graph build(const std::shared_ptr<onnx::ModelProto>& model, ExternalData* extern
   return graph;
 }
 
-template <typename Import>
-Graph guarded(const std::string& name, Import import) {
+Graph import(std::string_view bytes, ExternalData* external, const ImportBounds& bounds) {
+  const ImportRoom room(bytes.size(), bounds.max_memory_bytes);
+  const WorkScope scope(room.account, room.most);
+  return build(parse(bytes, bounds, room), external, bounds);
+}
+
+template <typename Act>
+Graph guarded(const std::string& name, Act act) {
   try {
-    return import();
+    return act();
   } catch (const Error& e) {
     throw Error(e.code(), name + ": " + e.what());
   } catch (const std::bad_alloc&) {
@@ -157,9 +183,9 @@ Graph import_onnx(const std::filesystem::path& path, std::vector<ExternalFile>& 
                   const ImportBounds& bounds) {
   return guarded("'" + path.string() + "'", [&] {
     const auto file = MappedFile::open(path);
-    const auto model = parse({reinterpret_cast<const char*>(file->data()), file->size()});
     ExternalData external(path.parent_path());
-    Graph graph = build(model, &external, bounds, file->size());
+    Graph graph =
+        import({reinterpret_cast<const char*>(file->data()), file->size()}, &external, bounds);
     for (const auto& [location, mapped] : external.files()) files.push_back({location, mapped});
     return graph;
   });
@@ -168,7 +194,7 @@ Graph import_onnx(const std::filesystem::path& path, std::vector<ExternalFile>& 
 Graph import_onnx_bytes(std::string_view bytes) { return import_onnx_bytes(bytes, {}); }
 
 Graph import_onnx_bytes(std::string_view bytes, const ImportBounds& bounds) {
-  return guarded("ONNX model", [&] { return build(parse(bytes), nullptr, bounds, bytes.size()); });
+  return guarded("ONNX model", [&] { return import(bytes, nullptr, bounds); });
 }
 
 }  // namespace xrt

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/work_scope.h"
+
 namespace xrt {
 namespace {
 
@@ -63,7 +65,10 @@ void make_text(Message* message, const FieldDescriptor* field) {
 void make_names_text(onnx::ModelProto& model) {
   std::vector<Message*> left{&model};
   std::vector<const FieldDescriptor*> fields;
+  constexpr std::int64_t kOperationsPerMessage = 64;
+  TimeCheck clock;
   while (!left.empty()) {
+    clock.spend(kOperationsPerMessage);
     Message* const message = left.back();
     left.pop_back();
     const google::protobuf::Reflection& access = *message->GetReflection();

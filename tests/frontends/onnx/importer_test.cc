@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/work_scope.h"
 #include "ir/verifier.h"
 #include "tests/frontends/onnx/wire.h"
 #include "xrt/error.h"
@@ -74,6 +75,75 @@ TEST(Importer, RawDataIsUsedInPlace) {
   const Tensor* w = g.constant(*g.find_value("w"));
   EXPECT_EQ(w->data<float>()[1023], 0.25F);
   EXPECT_NE(w->owner(), nullptr);
+}
+
+TEST(Importer, LargeFilesAreParsedInPieces) {
+  constexpr std::size_t kNodes = 50'000;
+  constexpr std::size_t kElements = 1'000'000;
+  GraphParts parts{.inputs = {value("x", kFloat, {4})}};
+  const std::vector<float> weights(kElements, 0.25F);
+  parts.initializers = {floats("first", {4}, {1, 2, 3, 4}), floats("w", {kElements}, weights),
+                        floats("last", {2, 2}, {5, 6, 7, 8})};
+  for (std::size_t i = 0; i < kNodes; ++i) {
+    parts.nodes.push_back(node("Relu", {i == 0 ? "x" : "value_" + std::to_string(i - 1)},
+                               {"value_" + std::to_string(i)}, {}, "node_" + std::to_string(i)));
+  }
+  parts.outputs = {value("value_" + std::to_string(kNodes - 1), kFloat, {4}),
+                   value("first", kFloat, {4}), value("w", kFloat, {kElements}),
+                   value("last", kFloat, {2, 2})};
+  const Graph g = import_onnx_bytes(model(18, parts));
+  EXPECT_EQ(g.node_count(), kNodes);
+  EXPECT_EQ(g.constant(*g.find_value("first"))->data<float>()[3], 4.0F);
+  EXPECT_EQ(g.constant(*g.find_value("w"))->data<float>()[kElements - 1], 0.25F);
+  EXPECT_EQ(g.constant(*g.find_value("last"))->data<float>()[3], 8.0F);
+  EXPECT_TRUE(g.find_node("node_" + std::to_string(kNodes - 1)));
+}
+
+// Without its last bytes, at whatever place the pieces are cut.
+TEST(Importer, LargeFilesThatAreCutAreRefused) {
+  GraphParts parts{.inputs = {value("x", kFloat, {4})}};
+  for (int i = 0; i < 100'000; ++i) parts.nodes.push_back(node("Relu", {"x"}, {"y"}));
+  const std::string whole = model(18, parts);
+  for (const std::size_t cut : {std::size_t{1}, std::size_t{100}, whole.size() / 2}) {
+    refusal(whole.substr(0, whole.size() - cut));
+  }
+}
+
+// Nothing of the file is read when the time is over: it is not even known to be cut.
+TEST(Importer, ParsingEndsAtItsTime) {
+  GraphParts parts{.inputs = {value("x", kFloat, {4})}};
+  for (int i = 0; i < 100'000; ++i) parts.nodes.push_back(node("Relu", {"x"}, {"y"}));
+  std::string cut = model(18, parts);
+  cut.pop_back();
+  const RunLimit limit(1e-9);
+  const WorkScope scope(&limit, "loading");
+  EXPECT_THAT(refusal(cut, ErrorCode::kResource), HasSubstr("loading takes longer"));
+}
+
+TEST(Importer, MessagesAreBoundedByTheFilesSize) {
+  std::string many;
+  for (int i = 0; i < 3'000'000; ++i) many += Message().text(1, "").bytes();  // empty nodes
+  const Message graph = Message().text(7, many);
+  EXPECT_THAT(refusal(graph.bytes(), ErrorCode::kResource),
+              AllOf(HasSubstr("24 times the file's size and 256 MiB"),
+                    HasSubstr("or more GraphProto.node")));
+}
+
+// Groups, which nothing writes any more, in fields that the schema does not have.
+TEST(Importer, UnknownGroupsAreScannedWithoutRecursion) {
+  const std::string open = "\x7b";  // of field 15
+  const std::string close = "\x7c";
+  std::string deep;
+  for (int i = 0; i < 3'000'000; ++i) deep += open;
+  const std::string tail = model(18, {.nodes = {node("Relu", {"x"}, {"y"})}});
+  refusal(deep + tail);
+  std::string flat;
+  for (int i = 0; i < 1000; ++i) flat += open + close;
+  EXPECT_EQ(import_onnx_bytes(flat + model(18, {.nodes = {node("Relu", {"x"}, {"y"})},
+                                                .inputs = {value("x", kFloat, {4})},
+                                                .outputs = {value("y", kFloat, {4})}}))
+                .node_count(),
+            1U);
 }
 
 TEST(Importer, InputsWithInitializersGetDefaultsSinceIrVersion4) {
