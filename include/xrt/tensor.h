@@ -135,6 +135,9 @@ class XRT_API Data {
   Tensor& tensor();
   const Tensor& tensor() const;
   const std::vector<Data>& items() const;
+  // The items, to be changed; this value is empty afterwards. They are copied where another value
+  // has the same ones.
+  std::vector<Data> take_items();
   // dtype of the tensors of a sequence, also when the sequence is empty.
   DType sequence_dtype() const { return sequence_dtype_; }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -363,8 +364,22 @@ Data Data::sequence(DType element_dtype, std::vector<Data> items) {
   Data d;
   d.kind_ = Kind::kSequence;
   d.sequence_dtype_ = element_dtype;
-  d.items_ = std::make_shared<const std::vector<Data>>(std::move(items));
+  d.items_ = std::make_shared<std::vector<Data>>(std::move(items));  // take_items() changes it
   return d;
+}
+
+std::vector<Data> Data::take_items() {
+  std::vector<Data> taken;
+  const std::vector<Data>& held = items();
+  if (items_.use_count() == 1) {
+    // What another thread read there before it let go of it, it has read.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    taken = std::move(const_cast<std::vector<Data>&>(held));
+  } else {
+    taken = held;
+  }
+  *this = Data();
+  return taken;
 }
 
 Tensor& Data::tensor() {

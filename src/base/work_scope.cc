@@ -71,10 +71,20 @@ void WorkScope::throw_without_room(const WorkScope* nearest, std::size_t bytes,
 }
 
 std::shared_ptr<MemoryAccount> WorkScope::charge(std::size_t bytes, DType dtype, const Dims& dims) {
+  return charge(bytes,
+                [&] { return "a tensor " + std::string(to_string(dtype)) + to_string(dims); });
+}
+
+void WorkScope::check_room(std::size_t bytes, const std::function<std::string()>& what) {
+  const WorkScope* nearest = nearest_with_account();
+  if (nearest != nullptr) throw_without_room(nearest, bytes, what);
+}
+
+std::shared_ptr<MemoryAccount> WorkScope::charge(std::size_t bytes,
+                                                 const std::function<std::string()>& what) {
   const WorkScope* nearest = nearest_with_account();
   if (nearest == nullptr) return nullptr;
-  throw_without_room(nearest, bytes,
-                     [&] { return "a tensor " + std::string(to_string(dtype)) + to_string(dims); });
+  throw_without_room(nearest, bytes, what);
   nearest->account_->bytes.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
   return nearest->account_;
 }

@@ -58,6 +58,10 @@ class XRT_API WorkScope {
   // The account to put `bytes` on, for a value that is described to people; null: nothing bounds
   // it. Throws Error(kResource), with both figures, where there is no room for them.
   static std::shared_ptr<MemoryAccount> charge(std::size_t bytes, DType dtype, const Dims& dims);
+  static std::shared_ptr<MemoryAccount> charge(std::size_t bytes,
+                                               const std::function<std::string()>& what);
+  // Puts nothing on an account.
+  static void check_room(std::size_t bytes, const std::function<std::string()>& what);
   // Before a string of so many bytes is written to a tensor: throws Error(kResource) where there is
   // no room for it.
   static void charge_characters(std::size_t bytes);

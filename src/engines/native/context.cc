@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstring>
 #include <string>
+#include <utility>
 
+#include "engines/native/executable.h"
 #include "engines/native/kernels/common/text.h"
 
 namespace xrt::native {
@@ -35,7 +37,11 @@ Tensor allocate_checked(DType dtype, const Dims& dims) {
 }
 
 NativeContext::NativeContext(std::span<const SlotPlan> plan, std::size_t arena_bytes)
-    : values(plan.size()), targets(plan.size()), plan_(plan), own_(plan.size()) {
+    : values(plan.size()),
+      targets(plan.size()),
+      plan_(plan),
+      uses_(plan.size()),
+      own_(plan.size()) {
   if (arena_bytes > 0) {
     arena_ = allocate_checked(DType::kUInt8, {static_cast<std::int64_t>(arena_bytes)});
   }
@@ -132,6 +138,16 @@ void NativeContext::store(std::int32_t slot, Data data) {
     return;
   }
   target = std::move(data);
+}
+
+Data NativeContext::take(std::int32_t slot) {
+  if (borrowed(slot)) return clone_data(*values[slot]);
+  const SlotKind kind = plan_[slot].kind;
+  if (kind == SlotKind::kDynamic) return std::exchange(own_[slot], Data());
+  if (kind == SlotKind::kInput && uses_[slot] == InputUse::kGiven) {
+    return std::exchange(const_cast<Data&>(*values[slot]), Data());
+  }
+  return *values[slot];
 }
 
 Tensor& NativeContext::discard(DType dtype, const Dims& dims) {

@@ -29,7 +29,14 @@ struct SlotPlan {
   Dims dims;                        // kArena
   std::size_t offset = 0;           // kArena
   Tensor constant;                  // kConstant
-  bool borrowed = false;            // the memory is the caller's input, or a view of it
+  std::int32_t lender = -1;         // the input whose memory it is, or that it is a view of
+};
+
+// Whose an input is.
+enum class InputUse : std::uint8_t {
+  kBorrowed,  // the caller's memory: what outlives the run is a copy
+  kShared,    // a handle may outlive the run
+  kGiven,     // and the value may be taken
 };
 
 class NativeContext final : public RunContext {
@@ -40,7 +47,16 @@ class NativeContext final : public RunContext {
   Tensor& prepare(std::int32_t slot, DType dtype, const Dims& dims);
   void prepare_view(std::int32_t slot, const Tensor& source, const Dims& dims);
   void store(std::int32_t slot, Data data);
-  bool borrowed(std::int32_t slot) const { return plan_[slot].borrowed; }
+  void set_input(std::int32_t slot, const Data* data, InputUse use) {
+    values[slot] = data;
+    uses_[slot] = use;
+  }
+  bool borrowed(std::int32_t slot) const {
+    const std::int32_t lender = plan_[slot].lender;
+    return lender >= 0 && uses_[lender] == InputUse::kBorrowed;
+  }
+  // A value that nothing reads any more. The handle goes with it where the context may give it.
+  Data take(std::int32_t slot);
   Tensor& discard(DType dtype, const Dims& dims);
   std::byte* scratch(std::size_t bytes);
   void release(std::int32_t slot) { own_[slot] = Data(); }
@@ -57,6 +73,7 @@ class NativeContext final : public RunContext {
   Tensor take_block(DType dtype, const Dims& dims);
 
   std::span<const SlotPlan> plan_;
+  std::vector<InputUse> uses_;  // by slot
   Tensor arena_;
   Tensor scratch_;
   // For take_block(): what nobody else holds is free. It stays from run to run, so that sizes that

@@ -47,7 +47,11 @@ std::string step_label(const Node& node) {
 }  // namespace
 
 Data clone_data(const Data& data) {
-  if (data.is_tensor()) return data.tensor().clone();
+  if (data.is_tensor()) {
+    Data copy = data.tensor().clone();
+    settle_characters(copy);
+    return copy;
+  }
   if (!data.is_sequence()) return {};
   std::vector<Data> items;
   for (const Data& item : data.items()) items.push_back(clone_data(item));
@@ -113,6 +117,7 @@ void NativeExecutable::make_kernels(const Graph& graph, const KernelRegistry& re
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       step.inputs.push_back(step.kernel->reads_input(i) ? inputs[i].index : -1);
     }
+    step.own_inputs = inputs.size();
     // What the bodies read from this graph follows, body by body.
     for (const Graph* body : Graph::subgraphs(create.node())) {
       for (const Capture& capture : body->captures()) step.inputs.push_back(capture.outer.index);
@@ -189,12 +194,12 @@ void NativeExecutable::build(const Graph& graph, const KernelRegistry& registry,
   slots_.resize(graph.value_capacity());
   for (const ValueId id : graph.inputs()) {
     slots_[id.index].kind = SlotKind::kInput;
-    slots_[id.index].borrowed = true;
+    slots_[id.index].lender = id.index;
     input_slots_.push_back(id.index);
   }
   for (const Capture& capture : graph.captures()) {
     slots_[capture.inner.index].kind = SlotKind::kInput;
-    slots_[capture.inner.index].borrowed = true;
+    slots_[capture.inner.index].lender = capture.inner.index;
     input_slots_.push_back(capture.inner.index);
   }
   make_kernels(graph, registry, options, aliases, stored);
@@ -296,7 +301,7 @@ void NativeExecutable::plan_memory(const Graph& graph, std::vector<bool> retaine
       if (i == 0 && traits.view_of >= 0) {
         const std::int32_t source = step.inputs.at(traits.view_of);
         plan.kind = SlotKind::kView;
-        plan.borrowed = slots_[source].borrowed;
+        plan.lender = slots_[source].lender;
         parent[slot] = root(source);
         continue;
       }
@@ -321,6 +326,7 @@ void NativeExecutable::plan_memory(const Graph& graph, std::vector<bool> retaine
     }
   }
   for (const OutputCopy& copy : copies_) last[copy.slot] = last[root(copy.slot)] = end;
+  note_last_uses(last);
 
   // In place: the input's memory dies here and is as large as the output's.
   const auto bytes = [&](std::int32_t slot) {
@@ -390,6 +396,23 @@ void NativeExecutable::plan_memory(const Graph& graph, std::vector<bool> retaine
   }
 }
 
+void NativeExecutable::note_last_uses(const std::vector<std::int32_t>& last) {
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    Step& step = steps_[s];
+    const auto own = step.inputs.begin() + static_cast<std::ptrdiff_t>(step.own_inputs);
+    for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+      const std::int32_t slot = step.inputs[i];
+      // What only one of several bodies reads may be in the list once for each of them.
+      const bool is_own = i < step.own_inputs;
+      const auto times =
+          slot < 0 ? 0 : std::count(step.inputs.begin(), is_own ? step.inputs.end() : own, slot);
+      step.last_uses.push_back(
+          slot >= 0 && last[slot] == static_cast<std::int32_t>(s) && times == (is_own ? 1 : 0) ? 1
+                                                                                               : 0);
+    }
+  }
+}
+
 std::unique_ptr<RunContext> NativeExecutable::create_context() const {
   auto context = std::make_unique<NativeContext>(slots_, arena_bytes_);
   context->kernel.threads_ = threads_.get();
@@ -427,13 +450,33 @@ void NativeExecutable::run(RunContext* context, std::span<const Data> inputs,
     context = own.get();
   }
   auto& native = static_cast<NativeContext&>(*context);
-  if (inputs.size() != input_slots_.size() || outputs.size() != output_slots_.size()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "the function takes " + std::to_string(input_slots_.size()) + " inputs and gives " +
-                    std::to_string(output_slots_.size()) + " outputs, not " +
-                    std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()));
+  check_counts(inputs.size(), outputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    native.set_input(input_slots_[i], &inputs[i], InputUse::kBorrowed);
   }
-  for (std::size_t i = 0; i < inputs.size(); ++i) native.values[input_slots_[i]] = &inputs[i];
+  run_prepared(native, outputs, /*copies=*/true);
+}
+
+void NativeExecutable::run_body(RunContext& context, std::span<Data> inputs,
+                                std::span<const InputUse> uses, std::span<Data> outputs) const {
+  auto& native = static_cast<NativeContext&>(context);
+  check_counts(inputs.size(), outputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    native.set_input(input_slots_[i], &inputs[i], uses[i]);
+  }
+  run_prepared(native, outputs, /*copies=*/false);
+}
+
+void NativeExecutable::check_counts(std::size_t inputs, std::size_t outputs) const {
+  if (inputs == input_slots_.size() && outputs == output_slots_.size()) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              "the function takes " + std::to_string(input_slots_.size()) + " inputs and gives " +
+                  std::to_string(output_slots_.size()) + " outputs, not " + std::to_string(inputs) +
+                  " and " + std::to_string(outputs));
+}
+
+void NativeExecutable::run_prepared(NativeContext& native, std::span<Data> outputs,
+                                    bool copies) const {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (output_slots_[i] < 0) continue;
     native.values[output_slots_[i]] = native.targets[output_slots_[i]] = &outputs[i];
@@ -455,6 +498,8 @@ void NativeExecutable::run(RunContext* context, std::span<const Data> inputs,
       Data& target = outputs[copy.output];
       if (target.is_tensor()) {
         copy_values(source.tensor(), target.tensor());
+      } else if (!copies && source.is_sequence() && !native.borrowed(copy.slot)) {
+        target = source;  // nothing writes to its items
       } else {
         target = clone_data(source);
       }
@@ -482,6 +527,7 @@ void NativeExecutable::run_steps(NativeContext& native) const {
     const Step& step = steps_[s];
     context.input_slots_ = step.inputs.data();
     context.input_count_ = step.inputs.size();
+    context.last_uses_ = step.last_uses.data();
     context.output_slots_ = step.outputs.data();
     context.output_count_ = step.outputs.size();
     context.state_ = native.states[s].get();
@@ -499,8 +545,11 @@ void NativeExecutable::run_steps(NativeContext& native) const {
 }
 
 void NativeExecutable::settle_text(const Step& step, const NativeContext& native) {
-  for (const std::int32_t slot : step.outputs) {
-    if (slot >= 0 && native.values[slot] != nullptr) settle_characters(*native.values[slot]);
+  // What hands on its inputs makes no strings: a long sequence is not walked through for each item.
+  if (!step.kernel->traits().retains_inputs) {
+    for (const std::int32_t slot : step.outputs) {
+      if (slot >= 0 && native.values[slot] != nullptr) settle_characters(*native.values[slot]);
+    }
   }
   WorkScope::forget_characters();
 }

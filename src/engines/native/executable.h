@@ -41,17 +41,23 @@ class NativeExecutable final : public Executable {
   void run(const RunArgs& args) const override;
   // The same; a null context: one is made for this run.
   void run(RunContext* context, std::span<const Data> inputs, std::span<Data> outputs) const;
+  // As a body inside another executable's run. `uses`: of each input. Those that are given may be
+  // empty afterwards.
+  void run_body(RunContext& context, std::span<Data> inputs, std::span<const InputUse> uses,
+                std::span<Data> outputs) const;
   std::size_t weight_bytes() const;
   std::optional<std::string> serialize() const override;
 
  private:
   struct Step {
     std::unique_ptr<const Kernel> kernel;
-    std::vector<std::int32_t> inputs;    // slots; -1: left out
-    std::vector<std::int32_t> outputs;   // slots; -1: left out
-    std::vector<std::int32_t> releases;  // dynamic slots whose last use this is
-    std::string label;                   // "node 'name' (Op)", for errors
-    bool writes_text = false;            // an output has strings
+    std::vector<std::int32_t> inputs;     // slots; -1: left out
+    std::size_t own_inputs = 0;           // the node's; captures of its bodies follow
+    std::vector<std::int32_t> outputs;    // slots; -1: left out
+    std::vector<std::int32_t> releases;   // dynamic slots whose last use this is
+    std::vector<std::uint8_t> last_uses;  // by input: nothing else reads the value
+    std::string label;                    // "node 'name' (Op)", for errors
+    bool writes_text = false;             // an output has strings
   };
   // A function output that is not written where it is returned: an input, a constant, a value
   // that is returned twice, or one whose memory is also that of an input.
@@ -73,6 +79,11 @@ class NativeExecutable final : public Executable {
   void keep_constant(const Graph& graph, std::int32_t slot);
   // `retained`: slots whose memory may be held by what a kernel made of them.
   void plan_memory(const Graph& graph, std::vector<bool> retained);
+  // By input and step, once it is known which step reads a value last.
+  void note_last_uses(const std::vector<std::int32_t>& last);
+  void check_counts(std::size_t inputs, std::size_t outputs) const;
+  // Inputs are set. `copies`: outputs that share memory with another value get their own.
+  void run_prepared(NativeContext& native, std::span<Data> outputs, bool copies) const;
   void run_inside(NativeContext& context, const Threads& threads) const;
   void run_steps(NativeContext& context) const;
   [[noreturn]] static void rethrow(const Step& step);

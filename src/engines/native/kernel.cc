@@ -66,7 +66,16 @@ const Tensor& KernelContext::input(std::size_t i) const { return input_data(i).t
 
 Data KernelContext::owned_input(std::size_t i) const {
   const Data& data = input_data(i);
-  return owner_->borrowed(input_slots_[i]) ? clone_data(data) : data;
+  return is_borrowed(i) ? clone_data(data) : data;
+}
+
+Data KernelContext::taken_input(std::size_t i) const {
+  if (!has_input(i) || last_uses_[i] == 0) return owned_input(i);
+  return owner_->take(input_slots_[i]);
+}
+
+bool KernelContext::is_borrowed(std::size_t i) const {
+  return has_input(i) && owner_->borrowed(input_slots_[i]);
 }
 
 Tensor& KernelContext::output(std::size_t i, DType dtype, const Dims& dims) {

@@ -93,6 +93,11 @@ class KernelContext {
 
   // A handle that may outlive the run: copied if its memory is the caller's.
   Data owned_input(std::size_t i) const;
+  // The same, and the value itself where nothing else reads it in this run: once, and after all
+  // else that the kernel reads.
+  Data taken_input(std::size_t i) const;
+  // Whether its memory is the caller's.
+  bool is_borrowed(std::size_t i) const;
 
   std::size_t output_count() const { return output_count_; }
   bool wants_output(std::size_t i) const { return i < output_count_ && output_slots_[i] >= 0; }
@@ -133,6 +138,7 @@ class KernelContext {
   const Threads* threads_ = nullptr;
   const std::int32_t* input_slots_ = nullptr;
   const std::int32_t* output_slots_ = nullptr;
+  const std::uint8_t* last_uses_ = nullptr;  // by input
   std::size_t input_count_ = 0;
   std::size_t output_count_ = 0;
   KernelState* state_ = nullptr;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/interrupt.h"
+#include "base/work_scope.h"
 #include "engines/native/context.h"
 #include "engines/native/executable.h"
 #include "engines/native/kernels/common/axes.h"
@@ -70,19 +71,34 @@ class BodyKernel : public Kernel {
   const Body& body(std::size_t i) const { return bodies_.at(i); }
   std::size_t node_inputs() const { return inputs_; }
 
-  // Appends the captured values.
-  static void add_captures(const KernelContext& k, const Body& body, std::vector<Data>& inputs) {
+  // What a body reads. The declared inputs are given to it.
+  struct Inputs {
+    std::vector<Data> values;
+    std::vector<InputUse> uses;
+  };
+
+  static Inputs declared_inputs(const Body& body) {
+    return {std::vector<Data>(body.inputs), std::vector<InputUse>(body.inputs, InputUse::kGiven)};
+  }
+
+  // Appends the captured values. `once`: no other run of a body reads them.
+  static void add_captures(const KernelContext& k, const Body& body, bool once, Inputs& inputs) {
     for (std::size_t i = 0; i < body.captures; ++i) {
-      inputs.push_back(k.input_data(body.first_capture + i));
+      const std::size_t at = body.first_capture + i;
+      const bool borrowed = k.is_borrowed(at);
+      inputs.values.push_back(borrowed || !once ? k.input_data(at) : k.taken_input(at));
+      inputs.uses.push_back(borrowed ? InputUse::kBorrowed
+                            : once   ? InputUse::kGiven
+                                     : InputUse::kShared);
     }
   }
 
-  std::vector<Data> run_body(const KernelContext& k, std::size_t i,
-                             const std::vector<Data>& inputs) const {
+  std::vector<Data> run_body(const KernelContext& k, std::size_t i, Inputs& inputs) const {
     const std::vector<Type>& declared = bodies_[i].input_types;
-    for (std::size_t n = 0; n < declared.size(); ++n) check_shape(declared[n], inputs[n], n);
+    for (std::size_t n = 0; n < declared.size(); ++n) check_shape(declared[n], inputs.values[n], n);
     std::vector<Data> outputs(bodies_[i].outputs);
-    bodies_[i].executable->run(k.state<BodyContexts>().contexts[i].get(), inputs, outputs);
+    bodies_[i].executable->run_body(*k.state<BodyContexts>().contexts[i], inputs.values,
+                                    inputs.uses, outputs);
     return outputs;
   }
 
@@ -129,8 +145,8 @@ class IfKernel final : public BodyKernel {
   void run(KernelContext& k) const override {
     // In order of attribute name: else_branch, then_branch.
     const std::size_t branch = truth(k.input(0)) ? 1 : 0;
-    std::vector<Data> inputs;
-    add_captures(k, body(branch), inputs);
+    Inputs inputs;
+    add_captures(k, body(branch), /*once=*/true, inputs);
     std::vector<Data> outputs = run_body(k, branch, inputs);
     for (std::size_t i = 0; i < outputs.size(); ++i) k.set_output(i, std::move(outputs[i]));
   }
@@ -167,6 +183,7 @@ class Stack {
         copy_elements(y.dtype(), source.raw(), o * inner, y.raw(), (o * count + i) * inner, inner);
       }
     }
+    settle_characters(y);
     return y;
   }
 
@@ -186,12 +203,13 @@ class LoopKernel final : public BodyKernel {
     if (k.has_input(0)) trips = k.input(0).to_int64().at(0);
     bool go_on = !k.has_input(1) || k.input_data(1).is_none() || truth(k.input(1));
 
-    std::vector<Data> inputs(2 + carried);
+    Inputs given = declared_inputs(body);
+    std::vector<Data>& inputs = given.values;
     for (std::size_t i = 0; i < carried; ++i) {
       // An optional carried value may start absent.
-      if (k.has_input(2 + i)) inputs[2 + i] = k.owned_input(2 + i);
+      if (k.has_input(2 + i)) inputs[2 + i] = k.taken_input(2 + i);
     }
-    add_captures(k, body, inputs);
+    add_captures(k, body, /*once=*/false, given);
     std::vector<Stack> stacks(scanned);
     Tensor condition = Tensor::allocate(DType::kBool, {});
     for (std::int64_t trip = 0; go_on && trip < trips; ++trip) {
@@ -199,7 +217,7 @@ class LoopKernel final : public BodyKernel {
       condition.data<std::uint8_t>()[0] = 1;
       inputs[0] = Tensor::scalar(trip);
       inputs[1] = condition;
-      std::vector<Data> outputs = run_body(k, 0, inputs);
+      std::vector<Data> outputs = run_body(k, 0, given);
       go_on = truth(outputs[0].tensor());
       for (std::size_t i = 0; i < carried; ++i) inputs[2 + i] = std::move(outputs[1 + i]);
       for (std::size_t i = 0; i < scanned; ++i) stacks[i].add(outputs[1 + carried + i].tensor());
@@ -238,9 +256,10 @@ class ScanKernel final : public BodyKernel {
       if (length && *length != size) fail("the scanned inputs have different lengths");
       length = size;
     }
-    std::vector<Data> inputs(body.inputs);
-    for (std::size_t i = 0; i < states; ++i) inputs[i] = k.owned_input(i);
-    add_captures(k, body, inputs);
+    Inputs given = declared_inputs(body);
+    std::vector<Data>& inputs = given.values;
+    for (std::size_t i = 0; i < states; ++i) inputs[i] = k.taken_input(i);
+    add_captures(k, body, /*once=*/false, given);
     std::vector<Stack> stacks(scanned);
     for (std::int64_t t = 0; t < *length; ++t) {
       throw_if_interrupted();
@@ -248,7 +267,7 @@ class ScanKernel final : public BodyKernel {
         const std::int64_t step = at(input_directions_, i) != 0 ? *length - 1 - t : t;
         inputs[states + i] = slice(k, k.input(states + i), at(input_axes_, i), step);
       }
-      std::vector<Data> outputs = run_body(k, 0, inputs);
+      std::vector<Data> outputs = run_body(k, 0, given);
       for (std::size_t i = 0; i < states; ++i) inputs[i] = std::move(outputs[i]);
       for (std::size_t i = 0; i < scanned; ++i) stacks[i].add(outputs[states + i].tensor());
     }

@@ -2,7 +2,9 @@
 // Sequences and optionals.
 #include <algorithm>
 
+#include "base/work_scope.h"
 #include "engines/native/context.h"
+#include "engines/native/executable.h"
 #include "engines/native/kernels/common/axes.h"
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
@@ -29,6 +31,16 @@ std::int64_t position_input(const KernelContext& k, std::size_t i, std::size_t s
   return given[0] < 0 ? given[0] + n : given[0];
 }
 
+// For one more: the list doubles, within the bound on memory.
+void make_room(std::vector<Data>& items) {
+  if (items.size() < items.capacity()) return;
+  const std::size_t wanted = std::max<std::size_t>(2 * items.size(), 4);
+  WorkScope::check_room((wanted + items.size()) * sizeof(Data), [&] {
+    return "a sequence of " + std::to_string(items.size() + 1) + " values";
+  });
+  items.reserve(wanted);
+}
+
 Created create_construct(const KernelCreateContext&) {
   return make_kernel(
       [](KernelContext& k) {
@@ -50,12 +62,15 @@ Created create_empty(const KernelCreateContext& create) {
 Created create_insert(const KernelCreateContext&) {
   return make_kernel(
       [](KernelContext& k) {
-        const Data sequence = k.owned_input(0);
-        std::vector<Data> items = sequence.items();
-        const std::int64_t at = k.has_input(2) ? position_input(k, 2, items.size(), true)
-                                               : static_cast<std::int64_t>(items.size());
-        items.insert(items.begin() + at, k.owned_input(1));
-        k.set_output(0, Data::sequence(sequence.sequence_dtype(), std::move(items)));
+        const DType dtype = k.input_data(0).sequence_dtype();
+        const std::size_t size = k.input_data(0).items().size();
+        const std::int64_t at =
+            k.has_input(2) ? position_input(k, 2, size, true) : static_cast<std::int64_t>(size);
+        Data item = k.owned_input(1);
+        std::vector<Data> items = k.taken_input(0).take_items();
+        make_room(items);
+        items.insert(items.begin() + at, std::move(item));
+        k.set_output(0, Data::sequence(dtype, std::move(items)));
       },
       kHolds());
 }
@@ -63,13 +78,14 @@ Created create_insert(const KernelCreateContext&) {
 Created create_erase(const KernelCreateContext&) {
   return make_kernel(
       [](KernelContext& k) {
-        const Data sequence = k.owned_input(0);
-        std::vector<Data> items = sequence.items();
-        const std::int64_t at = k.has_input(1) ? position_input(k, 1, items.size(), false)
-                                               : static_cast<std::int64_t>(items.size()) - 1;
+        const DType dtype = k.input_data(0).sequence_dtype();
+        const std::size_t size = k.input_data(0).items().size();
+        const std::int64_t at = k.has_input(1) ? position_input(k, 1, size, false)
+                                               : static_cast<std::int64_t>(size) - 1;
         if (at < 0) fail("the sequence is empty");
+        std::vector<Data> items = k.taken_input(0).take_items();
         items.erase(items.begin() + at);
-        k.set_output(0, Data::sequence(sequence.sequence_dtype(), std::move(items)));
+        k.set_output(0, Data::sequence(dtype, std::move(items)));
       },
       kHolds());
 }
@@ -77,9 +93,9 @@ Created create_erase(const KernelCreateContext&) {
 Created create_at(const KernelCreateContext&) {
   return make_kernel(
       [](KernelContext& k) {
-        const Data sequence = k.owned_input(0);
-        const std::int64_t at = position_input(k, 1, sequence.items().size(), false);
-        k.set_output(0, sequence.items()[at]);
+        const std::vector<Data>& items = k.input_data(0).items();
+        const Data& item = items[position_input(k, 1, items.size(), false)];
+        k.set_output(0, k.is_borrowed(0) ? clone_data(item) : item);
       },
       kHolds());
 }
@@ -175,14 +191,14 @@ Created create_split(const KernelCreateContext& create) {
 
 Created create_optional(const KernelCreateContext&) {
   return make_kernel(
-      [](KernelContext& k) { k.set_output(0, k.has_input(0) ? k.owned_input(0) : Data()); },
+      [](KernelContext& k) { k.set_output(0, k.has_input(0) ? k.taken_input(0) : Data()); },
       kHolds());
 }
 
 Created create_get_element(const KernelCreateContext&) {
   return make_kernel(
       [](KernelContext& k) {
-        Data data = k.owned_input(0);
+        Data data = k.taken_input(0);
         if (data.is_none()) fail("the optional is empty");
         k.set_output(0, std::move(data));
       },

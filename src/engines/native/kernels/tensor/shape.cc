@@ -19,7 +19,7 @@ CreateResult create_identity(const KernelCreateContext& create) {
     return make_kernel([](KernelContext& k) { k.output_view(0, 0, k.input(0).dims()); },
                        {.view_of = 0});
   }
-  return make_kernel([](KernelContext& k) { k.set_output(0, k.owned_input(0)); },
+  return make_kernel([](KernelContext& k) { k.set_output(0, k.taken_input(0)); },
                      {.allocates = false, .retains_inputs = true});
 }
 
