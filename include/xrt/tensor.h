@@ -140,6 +140,8 @@ class XRT_API Data {
   std::vector<Data> take_items();
   // dtype of the tensors of a sequence, also when the sequence is empty.
   DType sequence_dtype() const { return sequence_dtype_; }
+  // Who keeps the items alive (null but for a sequence).
+  std::shared_ptr<const void> items_owner() const { return items_; }
 
  private:
   Kind kind_ = Kind::kNone;

@@ -91,6 +91,7 @@ std::shared_ptr<MemoryAccount> WorkScope::charge(std::size_t bytes,
 
 void WorkScope::charge_characters(std::size_t bytes) {
   if (bytes <= kCharactersInPlace) return;
+  bytes += kBesideCharacters;
   const WorkScope* nearest = nearest_with_account();
   if (nearest == nullptr) return;
   throw_without_room(nearest, bytes, [] { return std::string("a string"); });

@@ -29,6 +29,8 @@ namespace xrt {
 
 // A string of so many bytes lies in the tensor itself.
 inline constexpr std::size_t kCharactersInPlace = 15;
+// Of a longer one on the heap: its end, and the heap's header and rounding.
+inline constexpr std::size_t kBesideCharacters = 24;
 
 struct MemoryAccount {
   // Of the tensors that are alive.

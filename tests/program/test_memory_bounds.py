@@ -282,6 +282,140 @@ def test_loops_end_at_their_deadline_on_every_engine(engine: str, tmp_path: Path
     assert program.run(few)["y"].shape == (4,)
 
 
+def grown_in_a_loop(
+    nodes: list[onnx.NodeProto], first: list[onnx.NodeProto], state: onnx.ValueInfoProto, last: str
+) -> bytes:
+    """`nodes` make t of s in each turn; `first` makes s0; y is the size that `last` tells of r."""
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["go"]), *nodes],
+        "body",
+        [tensor("i", INT64, []), tensor("c", BOOL, []), renamed(state, "s")],
+        [tensor("go", BOOL, []), renamed(state, "t")],
+    )
+    loop = helper.make_node("Loop", ["n", "", "s0"], ["r"], body=body, name="grow")
+    count = helper.make_node(last, ["r"], ["y"])
+    return make_model(
+        [*first, loop, count], [tensor("n", INT64, []), X4], [tensor("y", INT64, [])], opset=21
+    )
+
+
+def renamed(value: onnx.ValueInfoProto, name: str) -> onnx.ValueInfoProto:
+    copy = onnx.ValueInfoProto()
+    copy.CopyFrom(value)
+    copy.name = name
+    return copy
+
+
+X4 = tensor("x", FLOAT, [4])
+FLOATS = helper.make_tensor_sequence_value_info("s", FLOAT, None)
+STRINGS = helper.make_tensor_sequence_value_info("s", STRING, None)
+NO_FLOATS = [helper.make_node("SequenceEmpty", [], ["s0"])]
+NO_STRINGS = [helper.make_node("SequenceEmpty", [], ["s0"], dtype=STRING)]
+
+
+def scanned_loop() -> bytes:
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["c"], ["go"]),
+            helper.make_node("Sin", ["s"], ["t"]),
+            helper.make_node("Identity", ["s"], ["part"]),
+        ],
+        "body",
+        [tensor("i", INT64, []), tensor("c", BOOL, []), tensor("s", FLOAT, [4])],
+        [tensor("go", BOOL, []), tensor("t", FLOAT, [4]), tensor("part", FLOAT, [4])],
+    )
+    nodes = [
+        helper.make_node("Loop", ["n", "", "x"], ["r", "parts"], body=body, name="grow"),
+        helper.make_node("Size", ["parts"], ["y"]),
+    ]
+    return make_model(nodes, [tensor("n", INT64, []), X4], [tensor("y", INT64, [])])
+
+
+def text_of(characters: int) -> onnx.NodeProto:
+    text = helper.make_tensor("text", STRING, [1], [b"x" * characters])
+    return helper.make_node("Constant", [], ["text"], value=text)
+
+
+# Small values without end: what each takes beside its elements is most of it.
+SMALL_VALUES: dict[str, Callable[[], bytes]] = {
+    "parts of a scanned output": scanned_loop,
+    "tensors of a sequence": lambda: grown_in_a_loop(
+        [
+            helper.make_node("Sin", ["x"], ["v"]),
+            helper.make_node("SequenceInsert", ["s", "v"], ["t"]),
+        ],
+        NO_FLOATS,
+        FLOATS,
+        "SequenceLength",
+    ),
+    "one tensor again and again": lambda: grown_in_a_loop(
+        [helper.make_node("SequenceInsert", ["s", "e"], ["t"])],
+        [*NO_FLOATS, helper.make_node("Elu", ["x"], ["e"])],
+        FLOATS,
+        "SequenceLength",
+    ),
+    "strings of a sequence": lambda: grown_in_a_loop(
+        [
+            text_of(24),
+            helper.make_node("StringConcat", ["text", "text"], ["v"]),
+            helper.make_node("SequenceInsert", ["s", "v"], ["t"]),
+        ],
+        NO_STRINGS,
+        STRINGS,
+        "SequenceLength",
+    ),
+    "a list of strings": lambda: grown_in_a_loop(
+        [helper.make_node("Concat", ["s", "s"], ["t"], axis=0)],
+        [text_of(24), helper.make_node("Identity", ["text"], ["s0"])],
+        tensor("s", STRING, None),
+        "Size",
+    ),
+    "a string": lambda: grown_in_a_loop(
+        [helper.make_node("StringConcat", ["s", "s"], ["t"])],
+        [text_of(24), helper.make_node("Identity", ["text"], ["s0"])],
+        tensor("s", STRING, [1]),
+        "Size",
+    ),
+}
+
+SMALL_WORKER = """
+import re, sys
+import numpy as np
+import openxrt
+def status(key):
+    return int(re.search(key + r":\\s+(\\d+) kB", open("/proc/self/status").read())[1])
+program = openxrt.load(sys.argv[1], engine="native", cache_dir="", max_memory_bytes=128 << 20)
+feeds = {"n": np.array(3), "x": np.ones(4, np.float32)}
+print(int(program.run(feeds)["y"]) > 0)
+before = status("VmRSS")
+try:
+    program.run({**feeds, "n": np.array(2**31 - 1)})
+except openxrt.ResourceError as error:
+    print("bounded:", error)
+print(status("VmHWM") - before)
+print(int(program.run(feeds)["y"]) > 0)
+"""
+
+
+@pytest.mark.parametrize("kind", sorted(SMALL_VALUES))
+def test_many_small_values_are_bounded(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(SMALL_VALUES[kind]())
+    printed = subprocess.run(
+        [sys.executable, "-c", SMALL_WORKER, path],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    ).stdout
+    before, error, grown, after = printed.splitlines()
+    assert before == after == "True"
+    assert error.startswith("bounded:")
+    assert "'grow' (Loop)" in error
+    assert "max_memory_bytes" in error
+    assert int(grown) < 144 << 10, f"{grown} KiB of a bound of 128 MiB"
+
+
 RESIDENT = """
 import re, sys
 import numpy as np
