@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
 
@@ -131,6 +131,8 @@ class Builder:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.name = ""  # of the ATen node being lowered
+        self.node: torch.fx.Node | None = None  # the node itself
+        self.values: Mapping[torch.fx.Node, object] = {}  # what the nodes before it gave
         self.out: list[tuple[torch.dtype, tuple[int | torch.SymInt, ...]] | None] = []
         self.used: set[int] = {0}  # which outputs of the ATen node are read
         self.unmade: set[int] = set()  # inputs and constants: values that no node makes

@@ -11,6 +11,7 @@ import torch
 from torch.export.graph_signature import InputKind
 
 from .._core import Watch
+from .aten.memory import read_by_strides
 from .containers import Kind, flatten
 from .importer import Imported, import_exported
 from .tracing import trace
@@ -33,6 +34,13 @@ class _Open:
     """Stands for an integer of any value."""
 
 
+def _layout(x: Any) -> object:
+    """How a tensor lies in memory."""
+    if not isinstance(x, torch.Tensor):
+        return None
+    return True if x.is_contiguous() else x.stride(), x.storage_offset()
+
+
 class Signature:
     """Which arguments a program serves: dtypes, dimensions of which None is any, and devices, under
     the autocast of this moment, whose conversions are traced with the rest."""
@@ -45,6 +53,8 @@ class Signature:
         self._is_usual = not keywords.num_children and all(
             child.is_leaf() for child in positional.children()
         )
+        # How arguments lie in memory whose strides the program depends on, by position.
+        self.layouts: dict[int, object] = {}
         self.entries = [
             (a.dtype, list(a.shape), a.device) if isinstance(a, torch.Tensor) else a for a in flat
         ]
@@ -64,6 +74,9 @@ class Signature:
             return False
         if len(flat) != len(self.entries):
             return False
+        for place, layout in self.layouts.items():
+            if _layout(flat[place]) != layout:
+                return False
         for entry, given in zip(self.entries, flat, strict=True):
             if not isinstance(given, torch.Tensor):
                 if entry is _Open:
@@ -325,6 +338,12 @@ class Exported:
             exported, self.results = trace(module, args, kwargs, wide)
             self.state = State(module)
         self._values = self._traced_values(exported)
+        by_strides = read_by_strides(exported.graph)
+        self.signature.layouts = {
+            place: _layout(flat[place])
+            for place, (name, _) in enumerate(self._values)
+            if name in by_strides
+        }
         if wide is not None:
             self.signature.open_as_traced(
                 [value for _, value in self._values], exported.range_constraints

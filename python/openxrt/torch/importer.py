@@ -232,6 +232,8 @@ class _Importer:
             refusal.node = node.name  # type: ignore[attr-defined]
             raise refusal
         self.builder.name = node.name
+        self.builder.node = node
+        self.builder.values = self.values
         self.builder.out = outputs
         self.builder.used = self.used_outputs(node)
         args = torch.fx.node.map_arg(node.args, lambda n: self.values[n])

@@ -149,7 +149,7 @@ _BY_PARTS = [
     "repeat.default", "split_with_sizes.default", "split.Tensor", "chunk.default",
     "unbind.int", "select.int", "slice.Tensor", "narrow.default", "flip.default",
     "roll.default", "as_strided.default", "diagonal.default", "tril.default", "triu.default",
-    "index.Tensor", "gather.default", "index_select.default", "sum.dim_IntList",
+    "unfold.default", "index.Tensor", "gather.default", "index_select.default", "sum.dim_IntList",
     "sum.default", "mean.dim", "mean.default", "cumsum.default", "neg.default",
     "constant_pad_nd.default", "zeros_like.default", "empty_like.default",
     "new_zeros.default", "new_empty.default", "zeros.default", "empty.memory_format",

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
 
+from ..._core import Unsupported
 from ..registry import rewrites
 from .foreach import foreach_rewrites
 
@@ -25,7 +26,6 @@ _FURTHER = (
     "tril_indices.default",
     "triu_indices.default",
     "unbind_copy.int",
-    "unfold.default",
     "view_copy.default",
 )
 # The lowerings keep what PyTorch's rewrites would lose: the log-sum-exp that the gradient reads and
@@ -78,6 +78,20 @@ def _table(standard: Mapping[Any, Callable[..., Any]]) -> dict[Any, Callable[...
     return table
 
 
+def _written_windows(
+    windows: torch.Tensor, sizes: Sequence[int], dim: int, size: int, step: int
+) -> torch.Tensor:
+    """What PyTorch's functional form makes of a tensor whose windows (Tensor.unfold) are written:
+    their sum, which is the tensor where each element is in one window."""
+    if size != step or sizes[dim] % size:
+        raise Unsupported(
+            "writing to windows (Tensor.unfold) that leave elements out, which PyTorch "
+            "traces wrong; write to a slice"
+        )
+    rewrite = decomposition_table[torch.ops.aten.unfold_backward.default]
+    return rewrite(windows, sizes, dim, size, step)
+
+
 # PyTorch looks through all of its ops to make one of these, which takes 0.1 s.
 @functools.cache
 def _core() -> dict[Any, Callable[..., Any]]:
@@ -96,4 +110,6 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 def export_decompositions() -> dict[Any, Callable[..., Any]]:
     """For the run_decompositions() of an ExportedProgram, which has no gradients."""
-    return _table(_exported())
+    table = _table(_exported())
+    table[torch.ops.aten.unfold_backward.default] = _written_windows
+    return table

@@ -168,8 +168,15 @@ def as_strided_scatter(
     stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Tensor:
-    if not x.is_contiguous() or x.storage_offset():
+    if x.storage_offset():
         return NotImplemented
+    if not x.is_contiguous():  # it may be dense in another order of its dimensions
+        order = sorted(range(x.dim()), key=lambda dim: -x.stride(dim))
+        dense = x.permute(order)
+        if not dense.is_contiguous():
+            return NotImplemented
+        written = as_strided_scatter(dense, src, size, stride, storage_offset)
+        return written.permute([order.index(dim) for dim in range(x.dim())])
     places = torch.full([], storage_offset or 0, dtype=torch.int64)
     for length, step in zip(size, stride, strict=True):
         places = places.unsqueeze(-1) + torch.arange(length) * step

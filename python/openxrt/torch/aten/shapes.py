@@ -205,30 +205,6 @@ def roll(b: Builder, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()) 
     return x
 
 
-@lowering("aten.as_strided.default")
-def as_strided(
-    b: Builder,
-    x: Value,
-    size: Sequence[int],
-    stride: Sequence[int],
-    storage_offset: int | None = None,
-) -> Value:
-    """Elements picked from the dense memory of `x`."""
-    if not all(isinstance(n, int) for n in [*size, *stride, storage_offset or 0]):
-        raise Unsupported("as_strided with symbolic sizes")
-    positions = np.full(list(size), storage_offset or 0, dtype=np.int64)
-    for axis, (length, step) in enumerate(zip(size, stride, strict=True)):
-        shape = [1] * len(size)
-        shape[axis] = length
-        positions = positions + (np.arange(length, dtype=np.int64) * step).reshape(shape)
-    total = int(np.prod(x.static_shape("as_strided")))
-    if positions.size and int(positions.max()) >= total:
-        raise Unsupported("as_strided reads outside its input: the input is itself a view")
-    return b.op(
-        "Gather", b.reshape(x, [-1]), b.array(positions), axis=0, rank=len(size), shape=tuple(size)
-    )
-
-
 @lowering("aten.diagonal.default")
 def diagonal(b: Builder, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     dim1, dim2 = dim1 % x.rank, dim2 % x.rank

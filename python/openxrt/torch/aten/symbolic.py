@@ -24,27 +24,6 @@ def sym_numel(b: Builder, x: Value) -> Value:
     return b.op("Size", x, dtype=torch.int64, rank=0)
 
 
-@lowering("aten.sym_storage_offset.default")
-def sym_storage_offset(b: Builder, x: Value) -> int:
-    return 0  # values of the graph are dense
-
-
-@lowering("aten.sym_stride.int")
-def sym_stride(b: Builder, x: Value, dim: int) -> Value | int:
-    stride: Value | int = 1
-    for i in range(dim % x.rank + 1, x.rank):
-        stride = _binary(b, "Mul", operator.mul, stride, b.dim_size(x, i))
-    return stride
-
-
-def _binary(
-    b: Builder, op: str, function: Callable[..., int], x: Value | int, y: Value | int
-) -> Value | int:
-    if isinstance(x, int) and isinstance(y, int):
-        return function(x, y)
-    return b.op(op, b.operand(x, torch.int64), b.operand(y, torch.int64), rank=0)
-
-
 def _arithmetic(name: str, op: str, function: Callable[..., int]) -> None:
     def lower(b: Builder, x: Operand, y: Operand) -> Operand:
         if not isinstance(x, Value) and not isinstance(y, Value):
