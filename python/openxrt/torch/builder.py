@@ -136,6 +136,7 @@ class Builder:
         self.out: list[tuple[torch.dtype, tuple[int | torch.SymInt, ...]] | None] = []
         self.used: set[int] = {0}  # which outputs of the ATen node are read
         self.unmade: set[int] = set()  # inputs and constants: values that no node makes
+        self.known: dict[int, torch.Tensor] = {}  # constants by their ids
         self._constants: dict[tuple[object, ...], Value] = {}
         # What a Transpose reads, and its permutation, by the id of its result.
         self._transposed: dict[int, tuple[Value, list[int]]] = {}
@@ -153,6 +154,7 @@ class Builder:
             array = dense.numpy()  # DLPack's bool came late
         key = self.graph.add_constant(array, DTYPE_NAMES[dense.dtype], name)
         self.unmade.add(key)
+        self.known[key] = dense
         return Value(key, dense.dtype, tuple(dense.shape))
 
     def scalar(self, number: Number, dtype: torch.dtype) -> Value:

@@ -11,6 +11,7 @@ import torch
 from ..._core import Unsupported
 from ..builder import Builder, Int, Value
 from ..registry import lowering
+from .masks import may_mask_rows, without_masked_rows
 
 
 def _scores(
@@ -21,16 +22,13 @@ def _scores(
     mask: Value | None,
     scale: float | None,
 ) -> tuple[Value, float]:
-    """scale · Q Kᵀ + mask, and the scale."""
+    """scale · Q Kᵀ + mask, which is no bool, and the scale."""
     (width,) = query.static_shape("attention", -1)
     factor = 1.0 / math.sqrt(width) if scale is None else float(scale)
     order = [*range(key.rank - 2), key.rank - 1, key.rank - 2]
     scaled = b.op("Mul", query, b.scalar(factor, query.dtype), shape=query.shape)
     scores = b.op("MatMul", scaled, b.transpose(key, order), rank=query.rank)
     if mask is not None:
-        if mask.dtype == torch.bool:
-            zero = b.scalar(0.0, query.dtype)
-            mask = b.op("Where", mask, zero, b.scalar(-math.inf, query.dtype), dtype=query.dtype)
         scores = b.op("Add", scores, mask, rank=query.rank)
     if is_causal:
         scores = b.op("Where", _causal(b, query, key), scores, b.scalar(-math.inf, query.dtype),
@@ -42,6 +40,14 @@ def _wide(b: Builder, *values: Value | None) -> list[Any]:
     """Halves in float32, in which PyTorch's kernel has scores and sums."""
     halves = (torch.bfloat16, torch.float16)
     return [b.cast(x, torch.float32) if x is not None and x.dtype in halves else x for x in values]
+
+
+def _added(b: Builder, mask: Value | None, dtype: torch.dtype) -> Value | None:
+    """A mask as what is added to scores."""
+    if mask is None or mask.dtype != torch.bool:
+        return mask
+    ends = [b.scalar(end, dtype) for end in (0.0, -math.inf)]
+    return b.op("Where", mask, *ends, dtype=dtype, rank=mask.rank, shape=mask.shape)
 
 
 def _causal(b: Builder, query: Value, key: Value) -> Value:
@@ -95,13 +101,23 @@ def attention(
         raise Unsupported("attention with dropout inside")
     given = query.dtype
     query, key, value, attn_mask = _wide(b, query, key, value, attn_mask)
+    attn_mask = _added(b, attn_mask, query.dtype)
     key, value = _repeated(b, key, query), _repeated(b, value, query)
     scores, _ = _scores(b, query, key, is_causal, attn_mask, scale)
     weights = b.op("Softmax", scores, axis=-1, rank=query.rank)
-    out = b.cast(b.op("MatMul", weights, value, rank=query.rank), given)
+    out = b.op("MatMul", weights, value, rank=query.rank)
+    # Rows that are masked as a whole give zeros, and so does their gradient.
+    mask_node = None if b.node is None else b.node.kwargs.get("attn_mask")
+    empty_rows = attn_mask if may_mask_rows(b, mask_node) else None
+    if empty_rows is not None:
+        out = without_masked_rows(b, out, empty_rows)
+    out = b.cast(out, given)
     if 1 not in b.used:
         return [out, None]
-    return [out, b.reduce("ReduceLogSumExp", scores, [-1], False)]
+    logsumexp = b.reduce("ReduceLogSumExp", scores, [-1], False)
+    if empty_rows is not None:
+        logsumexp = without_masked_rows(b, logsumexp, empty_rows, keepdim=False)
+    return [out, logsumexp]
 
 
 @lowering("aten._scaled_dot_product_flash_attention_for_cpu_backward.default")
@@ -123,6 +139,7 @@ def attention_backward(
     gradient, query, key, value, out, attn_mask = _wide(
         b, gradient, query, key, value, out, attn_mask
     )
+    attn_mask = _added(b, attn_mask, query.dtype)
     few_keys, few_values = key, value
     key, value = _repeated(b, key, query), _repeated(b, value, query)
     flip = [*range(rank - 2), rank - 1, rank - 2]

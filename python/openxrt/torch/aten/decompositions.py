@@ -29,10 +29,12 @@ _FURTHER = (
     "view_copy.default",
 )
 # The lowerings keep what PyTorch's rewrites would lose: the log-sum-exp that the gradient reads and
-# strides of the result that a later view relies on, that a gradient passes where Relu's result is
+# strides of the result that a later view relies on, which mask may leave a row without scores, that
+# a gradient passes where Relu's result is
 # positive (no mask is kept), and that a few sums over the batch are the gradient of its
 # normalisation.
 _WHOLE = (
+    "_safe_softmax.default",
     "_scaled_dot_product_flash_attention_for_cpu.default",
     "native_batch_norm_backward.default",
     "threshold_backward.default",

@@ -35,13 +35,6 @@ def trilinear(
     return product.sum(list(sumdim)) if sumdim else product
 
 
-@rewriting("aten._safe_softmax.default")
-def safe_softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
-    """Rows that are masked as a whole give zeros: a number, not a tensor of them."""
-    y = torch.softmax(x, dim, dtype=dtype)
-    return torch.where(x.amax(dim, keepdim=True) == float("-inf"), 0.0, y)
-
-
 @rewriting("aten.rrelu_with_noise_functional.default")
 def rrelu(
     x: Tensor,

@@ -287,7 +287,7 @@ def logsumexp(b: Builder, x: Value, dim: Sequence[int], keepdim: bool = False) -
     return b.reduce("ReduceLogSumExp", b.to_float(x), dim, keepdim)
 
 
-@lowering("aten._softmax.default", "aten._safe_softmax.default")
+@lowering("aten._softmax.default")
 def softmax(b: Builder, x: Value, dim: int, half_to_float: object = False) -> Value:
     return _softmax(b, "Softmax", x, dim)
 

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention with masks that leave rows without scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import openxrt
+import pytest
+
+torch = pytest.importorskip("torch")
+import openxrt.torch as xt  # noqa: E402
+from torch.nn.functional import scaled_dot_product_attention as attend  # noqa: E402
+
+
+class Function(torch.nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: torch.Tensor) -> object:
+        return self.function(*args)
+
+
+def drawn(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(shape[-1]))
+
+
+ENGINES = [name for name in ("native", "openvino", "xla") if name in openxrt.engines()]
+QUERY = drawn(2, 4, 5, 8)
+SOME = drawn(2, 1, 5, 5) > -0.5
+SOME[0, 0, 1] = SOME[1] = False
+MASKS = {
+    "bool": SOME,
+    "bool of all heads": SOME[0, 0],
+    "float": torch.zeros(2, 1, 5, 5).masked_fill(~SOME, -math.inf),
+    "one number for a batch": torch.tensor([0.0, -math.inf]).reshape(2, 1, 1, 1).repeat(1, 1, 1, 5),
+}
+# PyTorch's kernel, and what it computes in parts: values that are narrower than keys.
+WAYS = {
+    "kernel": lambda q, m: attend(q, q, q, m),
+    "parts": lambda q, m: attend(q, q, q[..., :6], m),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_without_scores_give_zeros(way: str, mask: str, engine: str) -> None:
+    module = Function(WAYS[way]).eval()
+    expected = module(QUERY, MASKS[mask])
+    assert not expected.isnan().any()
+    found = xt.XRTModule(module, engine=list(dict.fromkeys((engine, "native"))))(QUERY, MASKS[mask])
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_without_scores_have_a_gradient(way: str) -> None:
+    found, expected = (QUERY.clone().requires_grad_() for _ in range(2))
+    module = Function(lambda q, m: WAYS[way](q, m).square().sum())
+    xt.XRTModule(module, engine="native")(found, SOME).backward()
+    module(expected, SOME).backward()
+    torch.testing.assert_close(found.grad, expected.grad, rtol=1e-4, atol=1e-5)
+
+
+class Masked(torch.nn.Module):
+    """Attention with a mask among its buffers."""
+
+    def __init__(self, mask: torch.Tensor, way: str) -> None:
+        super().__init__()
+        self.way = way
+        self.register_buffer("mask", mask)
+
+    def forward(self, q: torch.Tensor) -> torch.Tensor:
+        return WAYS[self.way](q, self.mask)
+
+
+def ops_of(module: torch.nn.Module, *args: torch.Tensor) -> list[str]:
+    return xt.import_exported(torch.export.export(module.eval(), args)).graph.ops()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_mask_that_leaves_a_score_in_each_row_costs_nothing(way: str) -> None:
+    lower = torch.ones(5, 5).tril() > 0
+    values = slice(8 if way == "kernel" else 6)
+    for module in (
+        Masked(lower, way),
+        Function(lambda q: WAYS[way](q, None)),
+        Function(lambda q: WAYS[way](q, torch.ones(5, 5).tril() > 0)),
+        Function(lambda q: attend(q, q, q[..., values], is_causal=True)),
+    ):
+        assert "ReduceMax" not in ops_of(module, QUERY)
+        found = xt.XRTModule(module, engine="native")(QUERY)
+        torch.testing.assert_close(found, module(QUERY), rtol=1e-4, atol=1e-5)
+    strictly_lower = Masked(lower.roll(1, 0) & lower, way)
+    strictly_lower.mask[2] = False
+    assert "ReduceMax" in ops_of(strictly_lower, QUERY)
+    found = xt.XRTModule(strictly_lower, engine="native")(QUERY)
+    torch.testing.assert_close(found, strictly_lower(QUERY), rtol=1e-4, atol=1e-5)
