@@ -38,6 +38,9 @@ _WHOLE = (
     "_scaled_dot_product_flash_attention_for_cpu.default",
     "native_batch_norm_backward.default",
     "threshold_backward.default",
+    "upsample_bicubic2d.vec",
+    "upsample_linear1d.vec",
+    "upsample_trilinear3d.vec",
 )
 
 
