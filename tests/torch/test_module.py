@@ -283,6 +283,30 @@ def test_complex_arguments() -> None:
     torch.testing.assert_close(fast(x.conj()), Turned()(x.conj()))
 
 
+def test_powers_of_complex_numbers() -> None:
+    exponents = (0, 1, 2, 3, 7, -1, -2, 0.5, -0.5, 2.5, 1j, 2 + 1j)
+
+    class Powers(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+            powers = [x.pow(exponent) for exponent in exponents]
+            return [*powers, x.pow(y), y.pow(x), x.pow(x), torch.pow(2.0, x), x.sqrt(), x.rsqrt()]
+
+    x = torch.tensor([1 + 1j, -2 + 0j, -1 - 3j, 0.3 - 0.2j, 5j])
+    y = torch.tensor([0.5, 1.5, 2.0, -1.0, 3.0])
+    found = xt.XRTModule(Powers().eval(), engine="native")(x, y)
+    for power, wanted in zip(found, Powers()(x, y), strict=True):
+        torch.testing.assert_close(power, wanted, rtol=2e-5, atol=1e-5)
+
+    class OfZero(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            return [x.pow(2), x.pow(0), x.pow(1.5), x.pow(2 + 1j), x.pow(1j)]
+
+    zero = torch.zeros(2, dtype=torch.complex64)
+    found = xt.XRTModule(OfZero().eval(), engine="native")(zero)
+    for power, wanted in zip(found, OfZero()(zero), strict=True):
+        torch.testing.assert_close(power, wanted, equal_nan=True)
+
+
 def test_an_op_without_complex_numbers_is_named() -> None:
     class Sine(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

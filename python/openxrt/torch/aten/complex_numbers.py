@@ -372,6 +372,78 @@ def log(b: Builder, x: Complex) -> Complex:
     return Complex(b.op("Log", absolute(b, x)), angle(b, x))
 
 
+# --- powers ---------------------------------------------------------------------------------------
+
+# Whole exponents up to this one are products.
+_MOST_FACTORS = 64
+
+
+def _whole(y: object) -> int | None:
+    """An exponent that stands for a few products."""
+    is_whole = isinstance(y, (int, float)) and float(y).is_integer() and abs(y) <= _MOST_FACTORS
+    return int(y) if is_whole else None  # type: ignore[call-overload]
+
+
+def _product(b: Builder, x: Complex, count: int) -> Complex:
+    """`count` times x, multiplied."""
+    result: Complex | None = None
+    while count:
+        if count % 2:
+            result = x if result is None else multiply(b, result, x)
+        count //= 2
+        x = multiply(b, x, x) if count else x
+    assert result is not None
+    return result
+
+
+def _power(b: Builder, x: Complex, y: object) -> Complex:
+    """|x|^y turned by y times the angle."""
+    size, turn = absolute(b, x), angle(b, x)
+    if not isinstance(y, (Complex, complex)):
+        real = b.operand(y, size.dtype)  # type: ignore[arg-type]
+        rank = max(size.rank, real.rank)
+        return polar(b, b.op("Pow", size, real, rank=rank), mul(b, turn, real))
+    re, im = (b.operand(part, size.dtype) for part in _parts(b, y))
+    log_size = b.op("Log", size, shape=size.shape)
+    grown = b.op("Exp", sub(b, mul(b, re, log_size), mul(b, im, turn)))
+    result = polar(b, grown, add(b, mul(b, im, log_size), mul(b, re, turn)))
+    zero = b.scalar(0.0, size.dtype)
+    is_zero = b.op("Equal", grown, zero, dtype=torch.bool)  # its angle is that of log 0
+    parts = [
+        b.op("Where", is_zero, zero, part, dtype=part.dtype, rank=grown.rank)
+        for part in (result.re, result.im)
+    ]
+    return Complex(*parts)
+
+
+@complex_lowering("aten.pow.Tensor_Scalar", "aten.pow.Tensor_Tensor", "aten.pow.Scalar")
+def power(b: Builder, x: object, y: object) -> Complex:
+    assert b.out[0] is not None
+    dtype = real_dtype(b.out[0][0])
+    base = Complex(*[b.operand(part, dtype) for part in _parts(b, x)])
+    if isinstance(y, complex) and y.imag == 0:
+        y = y.real
+    count = _whole(y)
+    if count == 0:
+        return full(b, base, 1)
+    if count is not None:
+        product = _product(b, base, abs(count))
+        return product if count > 0 else _inverse(b, product)
+    if isinstance(y, Complex):
+        y = Complex(b.cast(y.re, dtype), b.cast(y.im, dtype))
+    return _power(b, base, y)
+
+
+@complex_lowering("aten.sqrt.default")
+def sqrt(b: Builder, x: Complex) -> Complex:
+    return _power(b, x, 0.5)
+
+
+@complex_lowering("aten.rsqrt.default")
+def rsqrt(b: Builder, x: Complex) -> Complex:
+    return _power(b, x, -0.5)
+
+
 @complex_lowering("aten.full_like.default", "aten.full.default", "aten.scalar_tensor.default")
 def full(b: Builder, like: object, number: object = None, **_: object) -> Complex:
     assert b.out[0] is not None
