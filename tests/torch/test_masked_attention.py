@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention with masks that leave rows without scores."""
+"""Attention with masks that leave rows without scores, and flex_attention."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import openxrt.torch as xt  # noqa: E402
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # noqa: E402
 from torch.nn.functional import scaled_dot_product_attention as attend  # noqa: E402
 
 
@@ -100,3 +101,29 @@ def test_a_mask_that_leaves_a_score_in_each_row_costs_nothing(way: str) -> None:
     assert "ReduceMax" in ops_of(strictly_lower, QUERY)
     found = xt.XRTModule(strictly_lower, engine="native")(QUERY)
     torch.testing.assert_close(found, strictly_lower(QUERY), rtol=1e-4, atol=1e-5)
+
+
+SLOPES = torch.tensor([0.5, 0.25, 0.125, 0.0625])
+CAUSAL = create_block_mask(lambda b, h, i, j: i >= j, None, None, 128, 128, device="cpu")
+NOTHING = create_block_mask(lambda b, h, i, j: i < 0, None, None, 128, 128, device="cpu")
+FLEXIBLE = {
+    "plain": lambda q, k, v: flex_attention(q, k, v),
+    "scores": lambda q, k, v: flex_attention(
+        q, k, v, score_mod=lambda s, b, h, i, j: torch.tanh(s / 20) * 20 + (i - j) * 0.1
+    ),
+    "slopes of heads": lambda q, k, v: flex_attention(
+        q, k, v, score_mod=lambda s, b, h, i, j: s + SLOPES[h] * (j - i)
+    ),
+    "mask": lambda q, k, v: flex_attention(q, k, v, block_mask=CAUSAL, scale=0.3),
+    "mask of everything": lambda q, k, v: flex_attention(q, k, v, block_mask=NOTHING),
+    "few heads of keys": lambda q, k, v: flex_attention(q, k[:, :2], v[:, :2], enable_gqa=True),
+}
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("name", FLEXIBLE)
+def test_flex_attention(name: str) -> None:
+    module = Function(FLEXIBLE[name]).eval()
+    args = [drawn(1, 4, 128, width) for width in (16, 16, 16)]
+    found = xt.XRTModule(module, engine="native")(*args)
+    torch.testing.assert_close(found, module(*args), rtol=1e-4, atol=1e-5)

@@ -13,7 +13,13 @@ from torch._dynamo import list_backends as _list_backends
 from torch._dynamo import register_backend as _register_backend
 
 from .._int8 import ptq_calibration_mode
-from . import control_flow, core, iterated, spectral  # noqa: F401  three register lowerings
+from . import (  # noqa: F401  four register lowerings
+    control_flow,
+    core,
+    flex_attention,
+    iterated,
+    spectral,
+)
 from .backend import openxrt_backend
 from .convert import torch2trt, torch2tvm
 from .graph_module import GraphModule

@@ -602,7 +602,10 @@ def masked_fill(b: Builder, x: Value, mask: Value, value: Operand) -> Value:
 
 
 @lowering("aten._to_copy.default")
-def to_copy(b: Builder, x: Value, *, dtype: torch.dtype | None = None, **_: object) -> Value:
+def to_copy(b: Builder, x: Operand, *, dtype: torch.dtype | None = None, **_: object) -> Value:
+    if not isinstance(x, Value):  # vmap() makes tensors of numbers so
+        assert b.out[0] is not None
+        return b.scalar(x, dtype or b.out[0][0])
     return _identity(b, x) if dtype is None or dtype == x.dtype else b.cast(x, dtype)
 
 
