@@ -13,8 +13,8 @@
 namespace xrt {
 
 // Why such an engine is not to have the node, where sizes are known: an operand or result has no
-// elements, or has none before a Pad adds some. Nothing for a part of a Concat, for whoever asks only for sizes or a type, and for
-// constants that are lists of axes, sizes and the like.
+// elements, or has none before a Pad adds some. Nothing for a part of a Concat, for whoever asks
+// only for sizes or a type, and for constants that are lists of axes, sizes and the like.
 XRT_API std::optional<std::string> empties_refusal(const Graph& graph, const Node& node);
 
 }  // namespace xrt

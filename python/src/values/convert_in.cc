@@ -154,7 +154,7 @@ Tensor from_buffer(nb::handle object, const Type& type, std::optional<DType> dty
   if (access == Access::kWrite) {
     fail(name, "it is written in place and must be dense and row-major (C-contiguous)");
   }
-  check_sizes(type, dims, name);
+  check_repeated(type, dims, {view.strides, rank}, name);
   Tensor dense = Tensor::allocate(*dtype, dims);
   if (dense.count() > 0) {
     const std::vector<std::int64_t> strides(view.strides, view.strides + rank);

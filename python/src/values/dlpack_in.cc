@@ -86,7 +86,7 @@ Tensor from_view(const dlpack::TensorView& view, const Type& type,
                            to_string(device)));
   }
   if (is_packed(*dtype)) fail(name, "elements narrower than a byte must be dense and row-major");
-  check_sizes(type, dims, name);
+  check_repeated(type, dims, strides, name);
   Tensor copy = Tensor::allocate(*dtype, dims);
   copy_strided(copy.data<char>(), data, static_cast<std::size_t>(item), dims.data(), strides.data(),
                rank);
@@ -105,8 +105,12 @@ void fail_with_cause(std::string_view name, const std::string& what, nb::python_
   fail(name, fmt::format("{}: {}", what, nb::str(error.value()).c_str()));
 }
 
-void check_sizes(const Type& type, const Dims& dims, std::string_view name) {
-  if (!type.is_tensor() || !type.has_rank()) return;
+void check_repeated(const Type& type, const Dims& dims, std::span<const std::int64_t> strides,
+                    std::string_view name) {
+  bool repeats = false;
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    repeats = repeats || (strides[i] == 0 && dims[i] > 1);
+  if (!repeats || !type.is_tensor() || !type.has_rank()) return;
   bool fits = dims.size() == type.shape->size();
   for (std::size_t i = 0; fits && i < dims.size(); ++i) {
     const Dim& dim = (*type.shape)[i];
@@ -166,7 +170,8 @@ Tensor from_dlpack(nb::handle object, const Type& type, std::string_view name, A
     }
     PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
     const bool read_only = (managed->flags & dlpack::kReadOnly) != 0;
-    return from_view(managed->tensor, type, own(managed), read_only, name, access, streams != nullptr);
+    return from_view(managed->tensor, type, own(managed), read_only, name, access,
+                     streams != nullptr);
   }
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor") != 0) {
     auto* managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
@@ -219,7 +224,8 @@ Tensor from_exchange(const dlpack::ExchangeApi& api, nb::handle object, const Ty
     }
     streams->add_callers(device.id, stream);
   }
-  return from_view(managed->tensor, type, std::move(owner), read_only, name, access, streams != nullptr);
+  return from_view(managed->tensor, type, std::move(owner), read_only, name, access,
+                   streams != nullptr);
 }
 
 const dlpack::ExchangeApi* exchange_api(PyTypeObject* type) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,9 +24,10 @@ namespace xrt::python {
 // The name of the object's type.
 std::string kind_of(nanobind::handle object);
 
-// Throws where an input of this type cannot have these sizes, before memory of other strides (a
-// broadcast view may stand for any number of elements) is copied.
-void check_sizes(const Type& type, const Dims& dims, std::string_view name);
+// Before memory of other strides is copied: throws where elements are repeated, so that they may be
+// any number, and an input of this type cannot have these sizes. Others are a run's to refuse.
+void check_repeated(const Type& type, const Dims& dims, std::span<const std::int64_t> strides,
+                    std::string_view name);
 
 // Copies memory of any strides (in bytes) to dense row-major memory; `item` bytes an element.
 void copy_strided(char* to, const char* from, std::size_t item, const std::int64_t* shape,

@@ -220,7 +220,7 @@ def test_strings_that_have_no_room() -> None:
     )
     texts = np.array(["a"] * 100, object)
     with pytest.raises(openxrt.ResourceError, match=r"'StringConcat'.*max_memory_bytes"):
-        load(model, max_memory_bytes=64).run({"a": texts, "b": texts})
+        load(model, max_memory_bytes=1024).run({"a": texts, "b": texts})
     # There is room for the result, but not for the copy that the engine hands over.
     with pytest.raises(openxrt.ResourceError, match=r"string\[100\] needs .*max_memory_bytes"):
         load(model, max_memory_bytes=5000).run({"a": texts, "b": texts})

@@ -49,9 +49,9 @@ const dnnl::engine& cpu_engine() {
 
 void rethrow(const dnnl::error& error) {
   if (error.status == dnnl_invalid_arguments) {
-    throw Error(ErrorCode::kInvalidArgument,
-                std::string("its operands' sizes do not go together (oneDNN: ") + error.what() +
-                    ")");
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        std::string("its operands' sizes do not go together (oneDNN: ") + error.what() + ")");
   }
   const ErrorCode code =
       error.status == dnnl_out_of_memory ? ErrorCode::kResource : ErrorCode::kEngine;
