@@ -5,7 +5,6 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/zero_copy_stream.h>
 #include <google/protobuf/message.h>
-#include <google/protobuf/wire_format_lite.h>
 
 #include <algorithm>
 #include <array>
@@ -22,7 +21,17 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
-using WireFormat = google::protobuf::internal::WireFormatLite;
+
+// How a field is written: the low bits of its tag; the others are its number.
+enum class WireType : std::uint8_t {
+  kVarint = 0,
+  kFixed64 = 1,
+  kLength = 2,
+  kStartGroup = 3,
+  kEndGroup = 4,
+  kFixed32 = 5,
+};
+constexpr unsigned kWireTypeBits = 3;
 
 // Bytes of protobuf 3.21 and of the C library's heap on 64 bits, beside what a thing holds itself:
 // the heap's header and rounding, the pointer in a list that doubles, the list's first block.
@@ -190,7 +199,7 @@ class Scanner {
     const std::uint8_t* const end = open_[depth_].end;
     const auto tag = varint(at, end);
     if (!tag) return nullptr;
-    const auto number = static_cast<std::uint32_t>(*tag) >> WireFormat::kTagTypeBits;
+    const auto number = static_cast<std::uint32_t>(*tag) >> kWireTypeBits;
     if (number == 0) return nullptr;
     static constexpr Field kNone;
     const MessageKind* const kind = open_[depth_].kind;
@@ -199,25 +208,25 @@ class Scanner {
     const auto skip = [&](std::size_t bytes) {
       return static_cast<std::size_t>(end - at) < bytes ? nullptr : at + bytes;
     };
-    switch (static_cast<WireFormat::WireType>(*tag & ((1U << WireFormat::kTagTypeBits) - 1))) {
-      case WireFormat::WIRETYPE_VARINT:
+    switch (static_cast<WireType>(*tag & ((1U << kWireTypeBits) - 1))) {
+      case WireType::kVarint:
         charge_number(field);
         return varint(at, end) ? at : nullptr;
-      case WireFormat::WIRETYPE_FIXED32:
+      case WireType::kFixed32:
         charge_number(field);
         return skip(sizeof(std::uint32_t));
-      case WireFormat::WIRETYPE_FIXED64:
+      case WireType::kFixed64:
         charge_number(field);
         return skip(sizeof(std::uint64_t));
-      case WireFormat::WIRETYPE_LENGTH_DELIMITED: {
+      case WireType::kLength: {
         const auto length = varint(at, end);
         if (!length || *length > static_cast<std::uint64_t>(end - at)) return nullptr;
         return with_length(field, at, static_cast<std::size_t>(*length));
       }
-      case WireFormat::WIRETYPE_START_GROUP:
+      case WireType::kStartGroup:
         charge(kNone, kUnknownGroup);
         return open({nullptr, end, false, true}) ? at : nullptr;
-      case WireFormat::WIRETYPE_END_GROUP:
+      case WireType::kEndGroup:
         if (!open_[depth_].is_group) return nullptr;
         --depth_;
         return at;
