@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the pinned ONNX Runtime computes otherwise than the standard."""
+
+from __future__ import annotations
+
+import numpy as np
+from fault_models import aligned_corners, f32, fault
+from onnx import TensorProto, helper
+
+ONNXRUNTIME = [
+    fault(
+        "A transposed matrix by a vector is the matrix by the vector",
+        [
+            helper.make_node("Transpose", ["x"], ["turned"], perm=[1, 0]),
+            helper.make_node("MatMul", ["turned", "v"], ["y"]),
+        ],
+        {"x": f32([1, 2], [3, 4]), "v": f32(1, 10)},
+        [f32(31, 42)],
+    ),
+    fault(
+        "Cast writes truth as 0 and 1",
+        [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.STRING)],
+        {"x": np.array([True, False])},
+        [np.array(["True", "False"], object)],
+    ),
+    aligned_corners("Resize aligns corners by the rounded size"),
+    fault(
+        "MaxUnpool reads indices as of `output_shape`",
+        [
+            helper.make_node(
+                "MaxUnpool", ["x", "i", "shape"], ["y"], kernel_shape=[2, 2], strides=[2, 2]
+            )
+        ],
+        {
+            "x": f32(1, 2, 3, 4).reshape(1, 1, 2, 2),
+            "i": np.array([5, 7, 13, 15]).reshape(1, 1, 2, 2),  # of 4 by 4
+        },
+        [
+            np.pad(f32([0, 0, 0, 0], [0, 1, 0, 2], [0, 0, 0, 0], [0, 3, 0, 4]), ((0, 1), (0, 1)))[
+                None, None
+            ]
+        ],
+        constants={"shape": np.array([1, 1, 5, 5])},
+    ),
+    fault(
+        "DFT loses digits where results are near zero",
+        [helper.make_node("DFT", ["x"], ["y"])],
+        {"x": np.full((1, 97, 1), 1000, np.float32)},
+        [f32(*[[97000, 0] if i == 0 else [0, 0] for i in range(97)]).reshape(1, 97, 2)],
+    ),
+    fault(
+        "ConvInteger takes one zero point for all kernels",
+        [helper.make_node("ConvInteger", ["x", "w", "xz", "wz"], ["y"])],
+        {"x": np.full((1, 1, 2, 2), 3, np.uint8)},
+        [np.array([8, -8], np.int32).reshape(1, 2, 1, 1)],  # four times 2 * (2 - 1), 2 * (2 - 3)
+        constants={
+            "w": np.full((2, 1, 2, 2), 2, np.uint8),
+            "xz": np.uint8(1),
+            "wz": np.array([1, 3], np.uint8),
+        },
+    ),
+    fault(
+        "Gather takes the first of each row of texts",
+        [helper.make_node("Gather", ["x", "i"], ["y"])],
+        {"x": np.array([["a", "b"], ["c", "d"]], object), "i": np.array([1, 0])},
+        [np.array([["c", "d"], ["a", "b"]], object)],
+    ),
+    fault(
+        "Slice backwards takes the largest integer for the first element",
+        [helper.make_node("Slice", ["x", "a", "b", "axes", "steps"], ["y"])],
+        {"x": f32(1, 2, 3)},
+        [f32()],
+        constants={
+            "a": np.array([0]),
+            "b": np.array([np.iinfo(np.int64).max]),
+            "axes": np.array([0]),
+            "steps": np.array([-1]),
+        },
+    ),
+    fault(
+        "A Pad that is larger than the kernel of the pool behind it makes no session",
+        [
+            helper.make_node("Pad", ["x", "p"], ["wide"]),
+            helper.make_node("AveragePool", ["wide"], ["y"], kernel_shape=[2], count_include_pad=1),
+        ],
+        {"x": f32(4, 6).reshape(1, 1, 2)},
+        [f32(0, 2, 5, 3, 0).reshape(1, 1, 5)],
+        constants={"p": np.array([0, 0, 2, 0, 0, 2])},
+    ),
+    fault(
+        "A second pair of Q/DQ is joined with the first",
+        [
+            helper.make_node("QuantizeLinear", ["x", "one", "n"], ["a"]),
+            helper.make_node("DequantizeLinear", ["a", "one", "n"], ["b"]),
+            helper.make_node("QuantizeLinear", ["b", "three", "n"], ["c"]),
+            helper.make_node("DequantizeLinear", ["c", "three", "n"], ["y"]),
+        ],
+        {"x": f32(1, 2, 3, 4, 5, 6)},
+        [f32(0, 3, 3, 3, 6, 6)],
+        constants={"one": np.float32(1), "three": np.float32(3), "n": np.uint8(0)},
+    ),
+    fault(
+        "A normalisation written out behind a Cast from float16 makes no session",
+        [
+            helper.make_node("Cast", ["x"], ["w"], to=TensorProto.FLOAT),
+            helper.make_node("ReduceMean", ["w", "last"], ["mean"]),
+            helper.make_node("Sub", ["w", "mean"], ["centred"]),
+            helper.make_node("Pow", ["centred", "two"], ["square"]),
+            helper.make_node("ReduceMean", ["square", "last"], ["variance"]),
+            helper.make_node("Add", ["variance", "epsilon"], ["safe"]),
+            helper.make_node("Sqrt", ["safe"], ["deviation"]),
+            helper.make_node("Div", ["centred", "deviation"], ["normal"]),
+            helper.make_node("Mul", ["normal", "factor"], ["scaled"]),
+            helper.make_node("Add", ["scaled", "bias"], ["y"]),
+        ],
+        {"x": np.array([[-1, 1]], np.float16)},
+        [f32([-0.5 + 3, 0.5 + 3])],
+        constants={
+            "last": np.array([-1]),
+            "two": np.float32(2),
+            "epsilon": np.float32(3),
+            "factor": f32(1, 1),
+            "bias": f32(3, 3),
+        },
+    ),
+    fault(
+        "An output is rounded where what is transposed of it is quantised",
+        [
+            helper.make_node("Relu", ["x"], ["y"]),
+            helper.make_node("Transpose", ["y"], ["turned"], perm=[1, 0]),
+            helper.make_node("QuantizeLinear", ["turned", "s", "n"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "n"], ["z"]),
+        ],
+        {"x": f32([0.1, 0.4], [1.1, 1.4])},
+        [f32([0.1, 0.4], [1.1, 1.4]), f32([0, 1], [0.5, 1.5])],
+        constants={"s": np.float32(0.5), "n": np.uint8(0)},
+    ),
+    fault(
+        "MatMul and Add over no elements make no session",
+        [
+            helper.make_node("MatMul", ["x", "w"], ["m"]),
+            helper.make_node("Add", ["m", "b"], ["y"]),
+        ],
+        {"x": np.zeros((4, 2, 0, 8), np.float32)},
+        [np.zeros((4, 2, 0, 1), np.float32)],
+        constants={"w": np.ones((8, 1), np.float32), "b": f32(1)},
+    ),
+    fault(
+        "Squeeze takes an empty list of axes for all that have one element",
+        [helper.make_node("Squeeze", ["x", "axes"], ["y"])],
+        {"x": f32(1, 2).reshape(1, 2)},
+        [f32(1, 2).reshape(1, 2)],
+        constants={"axes": np.zeros(0, np.int64)},
+    ),
+]

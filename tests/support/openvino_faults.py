@@ -1,0 +1,778 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the pinned OpenVINO computes otherwise than the standard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from fault_models import Fault, aligned_corners, f32, fault
+from onnx import NodeProto, TensorProto, helper
+from small_models import tensor
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    """Over the last axis."""
+    terms = np.exp(x - x.max(-1, keepdims=True))
+    return (terms / terms.sum(-1, keepdims=True)).astype(np.float32)
+
+
+def loss_of_constants() -> Fault:
+    """Only the weights differ from run to run."""
+    scores = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+    classes = np.array([[0, 2], [1, 1]])
+    weights = f32(1, 2, 4)
+    picked = np.take_along_axis(scores, classes[:, None], 1)[:, 0]
+    return fault(
+        "A loss of constants multiplies them by the weights of every run",
+        [
+            helper.make_node(
+                "NegativeLogLikelihoodLoss", ["scores", "classes", "w"], ["y"], reduction="none"
+            )
+        ],
+        {"w": weights},
+        [-picked * weights[classes]],
+        constants={"scores": scores, "classes": classes},
+        runs=3,
+    )
+
+
+def max_pool_of_sizes_in_turn() -> Fault:
+    """A padded window of 3 in steps of 2 over five rows and columns, behind a run of nine."""
+    x = np.random.default_rng(0).standard_normal((1, 1, 5, 5)).astype(np.float32)
+    places = [slice(0, 2), slice(1, 4), slice(3, 5)]
+    largest = np.array([[x[0, 0, r, c].max() for c in places] for r in places], np.float32)
+    indices = np.array([[np.flatnonzero(x == m)[0] for m in row] for row in largest])
+    return fault(
+        "MaxPool with indices keeps the padding of an earlier run's sizes",
+        [
+            helper.make_node(
+                "MaxPool",
+                ["x"],
+                ["y", "z"],
+                kernel_shape=[3, 3],
+                strides=[2, 2],
+                auto_pad="SAME_UPPER",
+            )
+        ],
+        {"x": x},
+        [largest[None, None], indices[None, None]],
+        open_sizes=True,
+        runs=2,
+        before={"x": np.ones((1, 1, 9, 9), np.float32)},
+    )
+
+
+def masked_bytes() -> Fault:
+    """A mask of the lowest number behind Q/DQ."""
+    mask = np.array([[0, 0, -3.4e38, 0]], np.float32)
+    quantised = f32([1, 2, 3, 4], [1, 1, 1, 1])
+    return fault(
+        "A constant near the lowest float32, added behind DequantizeLinear, gives NaN",
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "n"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "n"], ["d"]),
+            helper.make_node("Add", ["d", "mask"], ["a"]),
+            helper.make_node("Softmax", ["a"], ["y"]),
+        ],
+        {"x": quantised},
+        [softmax(quantised + mask)],
+        constants={"s": np.float32(0.1), "n": np.int8(0), "mask": mask},
+    )
+
+
+def masked_products() -> Fault:
+    """A mask of ones and zeros times the lowest number, in a graph that dequantises."""
+    rows = np.array([[0, 1, 2, 3]], np.uint8)
+    offset = f32([5, 4, 3, 2])
+    mask = f32([1, 1, 0, 1])
+    return fault(
+        "A constant added to a product by nearly the lowest float32 is lost in a graph of Q/DQ",
+        [
+            helper.make_node("Gather", ["table", "i"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s"], ["z"]),
+            helper.make_node("Sub", ["one", "m"], ["gone"]),
+            helper.make_node("Mul", ["gone", "low"], ["far"]),
+            helper.make_node("Add", ["offset", "far"], ["y"]),
+        ],
+        {"m": mask, "i": np.array([0], np.int64)},
+        [offset + (1 - mask) * np.float32(-3.4e38), rows * np.float32(0.1)],
+        constants={
+            "table": rows,
+            "s": np.float32(0.1),
+            "one": np.float32(1),
+            "low": np.float32(-3.4e38),
+            "offset": offset,
+        },
+    )
+
+
+BYTE = np.uint8(0)
+
+
+def behind_bytes(
+    title: str,
+    nodes: list[NodeProto],
+    x: np.ndarray,
+    expected: np.ndarray,
+    *,
+    zero: np.integer = BYTE,
+    constants: dict[str, Any] | None = None,
+) -> Fault:
+    """Nodes that read d, which is x through bytes of the scale 0.5."""
+    return fault(
+        title,
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "n"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "n"], ["d"]),
+            *nodes,
+        ],
+        {"x": x},
+        [expected],
+        constants={"s": np.float32(0.5), "n": zero, **(constants or {})},
+    )
+
+
+def repeated(title: str, node: NodeProto, **constants: Any) -> Fault:
+    """A picture of one channel, three times, beside another reader of what pools it."""
+    picture = f32([1, 2], [3, 4]).reshape(1, 1, 2, 2)
+    return fault(
+        title,
+        [
+            helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[1, 1]),
+            node,
+            helper.make_node("MaxPool", ["p"], ["z"], kernel_shape=[1, 1]),
+        ],
+        {"x": picture},
+        [np.repeat(picture, 3, axis=1), picture],
+        constants=constants,
+    )
+
+
+def peepholes() -> Fault:
+    """One step of one unit; the output gate sees the new cell."""
+    sigmoid = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
+    cell = sigmoid(0) * np.tanh(1)
+    return fault(
+        "LSTM leaves out the peepholes",
+        [helper.make_node("LSTM", ["x", "w", "r", "", "", "", "", "p"], ["", "y"], hidden_size=1)],
+        {"x": f32([[1]])},
+        [f32([[sigmoid(2 * cell) * np.tanh(cell)]])],
+        constants={  # gates in the order i, o, f, c; peepholes in the order i, o, f
+            "w": f32([[0], [0], [0], [1]]),
+            "r": np.zeros((1, 4, 1), np.float32),
+            "p": f32([0, 2, 0]),
+        },
+    )
+
+
+def even_channels() -> Fault:
+    """One more lies after the channel than before it: here the channel itself and the next one."""
+    x = f32(1, 2, 3)
+    sums = f32(1 + 4, 4 + 9, 9)
+    return fault(
+        "LRN places a window of an even number of channels otherwise",
+        [helper.make_node("LRN", ["x"], ["y"], size=2, alpha=2.0, beta=1.0)],
+        {"x": x.reshape(1, 3, 1, 1)},
+        [(x / (1 + sums)).reshape(1, 3, 1, 1)],
+    )
+
+
+def broken_bias() -> Fault:
+    """A sum of squares of 0: the whole result is that of the bias."""
+    return fault(
+        "LRN takes the whole part of its bias",
+        [helper.make_node("LRN", ["x"], ["y"], size=1, alpha=0.0, beta=1.0, bias=1.5)],
+        {"x": f32(3, 6).reshape(1, 2, 1, 1)},
+        [f32(2, 4).reshape(1, 2, 1, 1)],
+    )
+
+
+def kept_convolution() -> Fault:
+    """Of constants, with a bias of each run."""
+    return fault(
+        "Conv of constants keeps the result of the first run's bias",
+        [helper.make_node("Conv", ["x", "w", "b"], ["y"])],
+        {"b": f32(5)},
+        [f32(6).reshape(1, 1, 1, 1)],
+        constants={"x": f32(1).reshape(1, 1, 1, 1), "w": f32(1).reshape(1, 1, 1, 1)},
+        before={"b": f32(100)},
+    )
+
+
+def windowed() -> Fault:
+    """Each query sees its own key alone."""
+    values = np.arange(8, dtype=np.float32).reshape(1, 1, 4, 2)
+    return fault(
+        "Attention ignores its window",
+        [
+            helper.make_node(
+                "Attention", ["q", "k", "v"], ["y"], left_window_size=0, right_window_size=0
+            )
+        ],
+        {"q": values, "k": values, "v": values},
+        [values],
+        opset=25,
+    )
+
+
+def many_keys_after_one() -> Fault:
+    """Equal keys: each query gets the mean of the values."""
+    title = "Attention over many keys is wrong where the first run had one"
+    values = np.arange(20 * 8, dtype=np.float32).reshape(1, 1, 20, 8)
+    keys = np.ones((1, 1, 20, 8), np.float32)
+    return fault(
+        title,
+        [
+            helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
+            helper.make_node("MatMul", ["q", "kt"], ["products"]),
+            helper.make_node("Mul", ["products", "factor"], ["scores"]),
+            helper.make_node("Softmax", ["scores"], ["weights"]),
+            helper.make_node("MatMul", ["weights", "v"], ["y"]),
+        ],
+        {"q": keys, "k": keys, "v": values},
+        [np.repeat(values.mean(2, keepdims=True), 20, 2)],
+        constants={"factor": np.float32(0.5)},
+        open_sizes=True,
+        before={"q": keys[:, :, :1], "k": keys[:, :, :1], "v": values[:, :, :1]},
+    )
+
+
+def batch_first() -> Fault:
+    """Sequences of one step, of which each begins anew."""
+    return fault(
+        "The layout of LSTM, GRU and RNN is ignored",
+        [helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=1, layout=1)],
+        {"x": f32(1, 2, 0.5).reshape(3, 1, 1)},
+        [np.tanh(f32(1, 2, 0.5)).reshape(3, 1, 1, 1)],
+        constants={"w": f32([[1]]), "r": f32([[1]])},
+    )
+
+
+def scales_by_channel() -> Fault:
+    """A picture of one element; each channel of the result is made of one of the picture."""
+    return fault(
+        "QLinearConv takes scales of output channels for those of input channels",
+        [helper.make_node("QLinearConv", ["x", "one", "n", "w", "sw", "nw", "one", "n"], ["y"])],
+        {"x": np.array([3, 5], np.uint8).reshape(1, 2, 1, 1)},
+        [np.array([5, 6], np.uint8).reshape(1, 2, 1, 1)],
+        constants={
+            "w": np.array([[0, 1], [1, 0]], np.int8).reshape(2, 2, 1, 1),
+            "sw": f32(1, 2),
+            "nw": np.zeros(2, np.int8),
+            "one": np.float32(1),
+            "n": np.uint8(0),
+        },
+    )
+
+
+STEPS = np.arange(48, dtype=np.float32).reshape(2, 1, 8, 3)
+
+
+PADDED = {"kernel_shape": [1, 3], "pads": [0, 1, 0, 1], "count_include_pad": 1}
+
+
+OPENVINO = [
+    behind_bytes(
+        "Pad of what is dequantised fills with the zero point",
+        [helper.make_node("Pad", ["d", "p"], ["y"])],
+        f32([1, 2]).reshape(1, 1, 1, 2),
+        f32([0, 0], [1, 2]).reshape(1, 2, 1, 2),
+        zero=np.int8(100),
+        constants={"p": np.array([0, 1, 0, 0, 0, 0, 0, 0])},
+    ),
+    behind_bytes(
+        "Pad of what is dequantised fills with a number times the scale",
+        [helper.make_node("Pad", ["d", "p", "v"], ["y"])],
+        f32([1, 2]).reshape(1, 1, 1, 2),
+        f32([3, 3], [1, 2]).reshape(1, 2, 1, 2),
+        zero=np.int8(100),
+        constants={"p": np.array([0, 1, 0, 0, 0, 0, 0, 0]), "v": np.float32(3)},
+    ),
+    behind_bytes(
+        "A mean over three axes of what is dequantised is 0 but for the first",
+        [helper.make_node("GlobalAveragePool", ["d"], ["y"])],
+        np.arange(24, dtype=np.float32).reshape(3, 1, 8),
+        f32(3.5, 11.5, 19.5).reshape(3, 1, 1),
+    ),
+    behind_bytes(
+        "A sum over three axes of what is dequantised is 0 but for the first",
+        [helper.make_node("ReduceSum", ["d", "axes"], ["y"], keepdims=0)],
+        np.arange(24, dtype=np.float32).reshape(4, 2, 3),
+        f32(15, 51, 87, 123),
+        constants={"axes": np.array([1, 2])},
+    ),
+    behind_bytes(
+        "AveragePool takes the padding of what is dequantised for the least byte",
+        [helper.make_node("AveragePool", ["d"], ["y"], **PADDED)],
+        f32([2, 4]).reshape(1, 1, 1, 2),
+        f32([2, 2]).reshape(1, 1, 1, 2),  # (0 + 2 + 4) / 3, (2 + 4 + 0) / 3
+        zero=np.uint8(100),
+    ),
+    fault(
+        "What reduces three axes to two takes other constants than the channels'",
+        [
+            helper.make_node("ReduceMean", ["x", "axes"], ["m"]),
+            helper.make_node("Mul", ["m", "k"], ["y"]),
+        ],
+        {"x": f32([[1, 3], [2, 4]], [[5, 7], [6, 8]])},
+        [f32([[2], [30]], [[6], [70]])],
+        constants={"axes": np.array([2]), "k": f32([1], [10])},
+    ),
+    fault(
+        "Conv of single elements in steps behind a part of Split does not compile",
+        [
+            helper.make_node("Split", ["x"], ["z", "part"], axis=1, num_outputs=2),
+            helper.make_node("Relu", ["part"], ["r"]),
+            helper.make_node("Conv", ["r", "w"], ["y"], kernel_shape=[1, 1], strides=[2, 2]),
+        ],
+        {"x": np.arange(8, dtype=np.float32).reshape(1, 2, 2, 2)},
+        [f32(8).reshape(1, 1, 1, 1), np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)],
+        constants={"w": f32(2).reshape(1, 1, 1, 1)},
+    ),
+    fault(
+        "PRelu behind a product does not compile for slopes of another axis than the last",
+        [
+            helper.make_node("MatMul", ["x", "w"], ["p"]),
+            helper.make_node("PRelu", ["p", "slopes"], ["y"]),
+        ],
+        {"x": f32(-1, -2).reshape(1, 2, 1, 1)},
+        [f32([-1, -1, -1], [-20, -20, -20]).reshape(1, 2, 1, 3)],
+        constants={"w": np.ones((1, 3), np.float32), "slopes": f32(1, 10).reshape(2, 1, 1)},
+    ),
+    fault(
+        "AveragePool shifts its padding with what is shifted, in a graph of Q/DQ",
+        [
+            helper.make_node("QuantizeLinear", ["x", "one", "n"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "one", "n"], ["z"]),
+            helper.make_node("Mul", ["x", "two"], ["more"]),
+            helper.make_node("Add", ["more", "three"], ["shifted"]),
+            helper.make_node("AveragePool", ["shifted"], ["y"], **PADDED),
+        ],
+        {"x": f32([2, 4]).reshape(1, 1, 1, 2)},
+        # (0 + 7 + 11) / 3, (7 + 11 + 0) / 3
+        [f32([6, 6]).reshape(1, 1, 1, 2), f32([2, 4]).reshape(1, 1, 1, 2)],
+        constants={"one": np.float32(1), "two": np.float32(2), "three": np.float32(3), "n": BYTE},
+    ),
+    behind_bytes(
+        "Clip of what is dequantised rounds its bounds to the scale",
+        [helper.make_node("Clip", ["d", "low", "high"], ["y"])],
+        f32([-2, 1, 2, 3]),
+        f32([-1.25, 1, 1.75, 1.75]),
+        zero=np.int8(0),
+        constants={"low": np.float32(-1.25), "high": np.float32(1.75)},
+    ),
+    behind_bytes(
+        "A normalisation of what is dequantised divides epsilon by the scale",
+        [helper.make_node("LayerNormalization", ["d", "g"], ["y"], axis=-1, epsilon=3.0)],
+        f32([0, 2]),
+        f32([-0.5, 0.5]),  # by the root of 1 + 3
+        constants={"g": f32(1, 1)},
+    ),
+    fault(
+        "ReduceMin before QuantizeLinear is 0",
+        [
+            helper.make_node("ReduceMin", ["x", "a"], ["r"], keepdims=0),
+            helper.make_node("QuantizeLinear", ["r", "s", "n"], ["y"]),
+        ],
+        {"x": f32([[3, -2], [1, 4]], [[5, 6], [7, 8]])},
+        [np.array([[102, 96], [110, 112]], np.uint8)],
+        constants={"a": np.array([1]), "s": np.float32(0.5), "n": np.uint8(100)},
+    ),
+    fault(
+        "GlobalMaxPool before QuantizeLinear is wrong",
+        [
+            helper.make_node("GlobalMaxPool", ["x"], ["m"]),
+            helper.make_node("QuantizeLinear", ["m", "s", "n"], ["y"]),
+        ],
+        {"x": f32([-1, -2, -3], [2, 4, 1]).reshape(2, 1, 1, 3)},
+        [np.array([98, 108], np.uint8).reshape(2, 1, 1, 1)],
+        constants={"s": np.float32(0.5), "n": np.uint8(100)},
+    ),
+    repeated(
+        "Expand of one channel is in another order beside a pool",
+        helper.make_node("Expand", ["p", "n"], ["y"]),
+        n=np.array([1, 3, 1, 1]),
+    ),
+    repeated(
+        "Tile of one channel is in another order beside a pool",
+        helper.make_node("Tile", ["p", "n"], ["y"]),
+        n=np.array([1, 3, 1, 1]),
+    ),
+    repeated(
+        "Concat of one channel with itself is in another order beside a pool",
+        helper.make_node("Concat", ["p", "p", "p"], ["y"], axis=1),
+    ),
+    fault(
+        "Cast of a part of Split to bool does not compile",
+        [
+            helper.make_node("Split", ["x"], ["a", "b"], num_outputs=2),
+            helper.make_node("Cast", ["b"], ["y"], to=TensorProto.BOOL),
+        ],
+        {"x": f32(1, 2, 0, 3)},
+        [np.array([False, True])],
+    ),
+    fault(
+        "Conv of one channel, in steps, to one column is in another order",
+        [helper.make_node("Conv", ["x", "w"], ["y"], strides=[1, 2])],
+        {"x": STEPS},
+        [np.concatenate([i * STEPS[..., :1] + STEPS[..., 1:2] for i in range(5)], axis=1)],
+        constants={"w": f32(*[[i, 1] for i in range(5)]).reshape(5, 1, 1, 2)},
+    ),
+    fault(
+        "Conv takes a factor for places for one of its weights",
+        [
+            helper.make_node("Mul", ["x", "f"], ["m"]),
+            helper.make_node("Conv", ["m", "w"], ["y"], pads=[0, 1]),
+        ],
+        {"x": f32(1, 1, 1).reshape(1, 1, 3)},
+        [f32(6, 5).reshape(1, 1, 2)],  # 1 + 2 + 3, 2 + 3
+        constants={"f": f32(1, 2, 3), "w": f32(1, 1, 1).reshape(1, 1, 3)},
+    ),
+    fault(
+        "Conv, MaxPool and a function that falls are computed in another order",
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"]),
+            helper.make_node("MaxPool", ["c"], ["m"], kernel_shape=[1, 2]),
+            helper.make_node("Abs", ["m"], ["y"]),
+        ],
+        {"x": f32(-3, 1, -5).reshape(1, 1, 1, 3)},
+        [f32(1, 1).reshape(1, 1, 1, 2)],
+        constants={"w": f32(1).reshape(1, 1, 1, 1)},
+    ),
+    fault(
+        "A summand for places behind one for channels is lost in a graph that quantises",
+        [
+            helper.make_node("InstanceNormalization", ["x", "g", "b"], ["n"]),
+            helper.make_node("Add", ["n", "c"], ["y"]),
+            helper.make_node("QuantizeLinear", ["n", "s", "o"], ["z"]),
+        ],
+        {"x": f32([0, 2], [2, 0]).reshape(1, 2, 1, 2)},
+        [
+            f32([10, 22], [14, 20]).reshape(1, 2, 1, 2),
+            np.array([0, 4, 8, 0], np.uint8).reshape(1, 2, 1, 2),
+        ],
+        constants={
+            "g": f32(1, 2),
+            "b": f32(1, 2),
+            "c": f32(10, 20).reshape(1, 1, 1, 2),
+            "s": np.float32(0.5),
+            "o": np.uint8(0),
+        },
+    ),
+    fault(
+        "A Cast to the type that is there gives what is computed later",
+        [
+            helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT),
+            helper.make_node("Reshape", ["x", "sizes"], ["r"]),
+            helper.make_node("Abs", ["r"], ["a"]),
+            helper.make_node("Add", ["a", "one"], ["d"]),
+            helper.make_node("Mul", ["y", "f"], ["m"]),
+            helper.make_node("Div", ["m", "d"], ["q"]),
+            helper.make_node("Add", ["d", "q"], ["z"]),
+        ],
+        {"x": f32([1, 3]).reshape(1, 1, 1, 2)},
+        [f32([1, 3]).reshape(1, 1, 1, 2), f32([2.5, 5.5]).reshape(1, 1, 1, 1, 2)],
+        constants={
+            "sizes": np.array([1, 1, -1, 1, 2]),
+            "one": np.float32(1),
+            "f": f32(1, 2),
+        },
+    ),
+    fault(
+        "Attention and Mish do not compile",
+        [
+            helper.make_node("MatMul", ["x", "k"], ["a"]),
+            helper.make_node("Softmax", ["a"], ["w"], axis=-1),
+            helper.make_node("MatMul", ["w", "v"], ["m"]),
+            helper.make_node("Mish", ["m"], ["y"]),
+        ],
+        {
+            "x": np.zeros((1, 2, 3, 3), np.float32),
+            "k": np.zeros((1, 2, 3, 3), np.float32),
+            "v": np.zeros((1, 2, 3, 3), np.float32),
+        },
+        [np.zeros((1, 2, 3, 3), np.float32)],
+        opset=22,
+    ),
+    fault(
+        "MatMul by a matrix of one element behind MatMul does not compile",
+        [
+            helper.make_node("MatMul", ["x", "w"], ["m"]),
+            helper.make_node("MatMul", ["m", "one"], ["y"]),
+        ],
+        {"x": np.eye(4, dtype=np.float32)},
+        [f32([2], [4], [6], [8])],
+        constants={"w": f32([1], [2], [3], [4]), "one": f32([2])},
+    ),
+    masked_bytes(),
+    masked_products(),
+    fault(
+        "DequantizeLinear multiplies a constant anew in every run where its scale is given",
+        [
+            helper.make_node("DequantizeLinear", ["c", "s", "n"], ["d"]),
+            helper.make_node("MatMul", ["d", "w"], ["y"]),
+        ],
+        {"s": np.float32(0.5), "n": np.uint8(1), "w": f32([1, 0], [0, 1])},
+        [f32([0.5, 1], [1.5, 2])],
+        constants={"c": np.array([[2, 3], [4, 5]], np.uint8)},
+        runs=2,
+    ),
+    fault(
+        "DequantizeLinear multiplies a constant anew in every run where its zero point is given",
+        [
+            helper.make_node("DequantizeLinear", ["c", "s", "n"], ["d"]),
+            helper.make_node("MatMul", ["w", "d"], ["y"]),
+        ],
+        {"n": np.uint8(1), "w": f32([1, 0], [0, 1])},
+        [f32([0.5, 1], [1.5, 2])],
+        constants={"c": np.array([[2, 3], [4, 5]], np.uint8), "s": np.float32(0.5)},
+        runs=2,
+    ),
+    many_keys_after_one(),
+    scales_by_channel(),
+    batch_first(),
+    fault(
+        "Scan whose body reads no scanned value has one turn",
+        [
+            helper.make_node(
+                "Scan",
+                ["x", "rows"],
+                ["y"],
+                num_scan_inputs=1,
+                body=helper.make_graph(
+                    [helper.make_node("Add", ["state", "state"], ["next"])],
+                    "body",
+                    [
+                        tensor("state", TensorProto.FLOAT, [2]),
+                        tensor("row", TensorProto.FLOAT, [1]),
+                    ],
+                    [tensor("next", TensorProto.FLOAT, [2])],
+                ),
+            )
+        ],
+        {"x": f32(1, 2), "rows": f32([0], [0], [0])},
+        [f32(8, 16)],
+    ),
+    fault(
+        "A state that is a scanned value is that of the next turn",
+        [
+            helper.make_node(
+                "Scan",
+                ["x", "rows"],
+                ["last", "y"],
+                num_scan_inputs=1,
+                body=helper.make_graph(
+                    [
+                        helper.make_node("Identity", ["row"], ["next"]),
+                        helper.make_node("Neg", ["state"], ["minus"]),
+                    ],
+                    "body",
+                    [
+                        tensor("state", TensorProto.FLOAT, [1]),
+                        tensor("row", TensorProto.FLOAT, [1]),
+                    ],
+                    [
+                        tensor("next", TensorProto.FLOAT, [1]),
+                        tensor("minus", TensorProto.FLOAT, [1]),
+                    ],
+                ),
+            )
+        ],
+        {"x": f32(1), "rows": f32([2], [3], [4])},
+        [f32([-1], [-2], [-3])],
+    ),
+    fault(
+        "A state that a Scan within reads changes before that",
+        [
+            helper.make_node(
+                "Scan",
+                ["x", "rows"],
+                ["last", "y"],
+                num_scan_inputs=1,
+                body=helper.make_graph(
+                    [
+                        helper.make_node("Unsqueeze", ["state", "axes"], ["inner_rows"]),
+                        helper.make_node(
+                            "Scan",
+                            ["state", "inner_rows"],
+                            ["changed"],
+                            num_scan_inputs=1,
+                            body=helper.make_graph(
+                                [helper.make_node("Add", ["s", "r"], ["t"])],
+                                "inner",
+                                [
+                                    tensor("s", TensorProto.FLOAT, [1]),
+                                    tensor("r", TensorProto.FLOAT, [1]),
+                                ],
+                                [tensor("t", TensorProto.FLOAT, [1])],
+                            ),
+                        ),
+                        helper.make_node("Identity", ["state"], ["next"]),
+                        helper.make_node("Add", ["changed", "row"], ["sum"]),
+                    ],
+                    "body",
+                    [
+                        tensor("state", TensorProto.FLOAT, [1]),
+                        tensor("row", TensorProto.FLOAT, [1]),
+                    ],
+                    [
+                        tensor("next", TensorProto.FLOAT, [1]),
+                        tensor("sum", TensorProto.FLOAT, [1]),
+                    ],
+                ),
+            )
+        ],
+        {"x": f32(1), "rows": f32([2], [3], [4])},
+        [f32([4], [5], [6])],
+        constants={"axes": np.array([0])},
+    ),
+    fault(
+        "An If whose condition a Loop of constants computes does not compile",
+        [
+            helper.make_node(
+                "Loop",
+                ["two", "true"],
+                ["turns"],
+                body=helper.make_graph(
+                    [
+                        helper.make_node("Less", ["turn", "one"], ["again"]),
+                        helper.make_node("Identity", ["turn"], ["number"]),
+                    ],
+                    "body",
+                    [tensor("turn", TensorProto.INT64, []), tensor("going", TensorProto.BOOL, [])],
+                    [
+                        tensor("again", TensorProto.BOOL, []),
+                        tensor("number", TensorProto.INT64, []),
+                    ],
+                ),
+            ),
+            helper.make_node("ReduceMax", ["turns"], ["last"], keepdims=0),
+            helper.make_node("Greater", ["last", "zero"], ["condition"]),
+            helper.make_node(
+                "If",
+                ["condition"],
+                ["y"],
+                then_branch=helper.make_graph(
+                    [helper.make_node("Neg", ["x"], ["a"])],
+                    "then",
+                    [],
+                    [tensor("a", TensorProto.FLOAT, [2])],
+                ),
+                else_branch=helper.make_graph(
+                    [helper.make_node("Abs", ["x"], ["b"])],
+                    "else",
+                    [],
+                    [tensor("b", TensorProto.FLOAT, ["n"])],
+                ),
+            ),
+        ],
+        {"x": f32(1, -2)},
+        [f32(-1, 2)],
+        constants={
+            "zero": np.array(0),
+            "one": np.array(1),
+            "two": np.array(2),
+            "true": np.array(True),
+        },
+        open_sizes=True,
+    ),
+    fault(
+        "MatMul by a constant vector before a factor does not compile",
+        [
+            helper.make_node("MatMul", ["x", "v"], ["product"]),
+            helper.make_node("Mul", ["product", "factor"], ["y"]),
+        ],
+        {"x": f32([[1, 2]])},
+        [f32([22])],
+        constants={"v": f32(3, 4), "factor": np.float32(2)},
+    ),
+    fault(
+        "Greater is true for NaN",
+        [helper.make_node("Greater", ["x", "z"], ["y"])],
+        {"x": f32(*[np.nan] * 20), "z": f32(0.5)},
+        [np.zeros(20, bool)],
+    ),
+    fault(
+        "GreaterOrEqual is true for NaN",
+        [helper.make_node("GreaterOrEqual", ["x", "z"], ["y"])],
+        {"x": f32(*[np.nan] * 20), "z": f32(0.5)},
+        [np.zeros(20, bool)],
+    ),
+    loss_of_constants(),
+    max_pool_of_sizes_in_turn(),
+    fault(
+        "Size of a constant without elements is 1",
+        [helper.make_node("Size", ["x"], ["y"])],
+        {},
+        [np.int64(0)],
+        constants={"x": np.zeros((2, 0), np.float32)},
+    ),
+    broken_bias(),
+    kept_convolution(),
+    even_channels(),
+    peepholes(),
+    aligned_corners("Resize aligns corners by the rounded size"),
+    fault(
+        "Resize ignores `antialias`",
+        [helper.make_node("Resize", ["x", "", "s"], ["y"], mode="linear", antialias=1)],
+        {"x": f32([[[0, 0, 8, 0]]]).reshape(1, 1, 4)},
+        # Weights of a triangle that is two samples wide on each side, whose sum is 2.
+        [f32(8 * 0.25 / 2, 8 * 0.75 / 2).reshape(1, 1, 2)],
+        constants={"s": f32(1, 1, 0.5)},
+    ),
+    fault(
+        "HardSigmoid and Selu take a factor of 0 for one that is not given",
+        [helper.make_node("HardSigmoid", ["x"], ["y"], alpha=0.0, beta=0.25)],
+        {"x": f32(-1, 0, 2)},
+        [f32(0.25, 0.25, 0.25)],
+    ),
+    fault(
+        "BitShift of bytes rounds where sizes are open",
+        [helper.make_node("BitShift", ["x", "by"], ["y"], direction="RIGHT")],
+        {"x": np.array([7, 255], np.uint8), "by": np.array([1, 1], np.uint8)},
+        [np.array([3, 127], np.uint8)],
+        open_sizes=True,
+    ),
+    fault(
+        "Relu gives 0 for NaN",
+        [helper.make_node("Relu", ["x"], ["y"])],
+        {"x": f32(np.nan, -1, 2)},
+        [f32(np.nan, 0, 2)],
+        program="same",
+    ),
+    fault(
+        "64-bit integers are computed in 32 bits",
+        [helper.make_node("Add", ["x", "x"], ["y"])],
+        {"x": np.array([1 << 40])},
+        [np.array([1 << 41])],
+        program="error",
+    ),
+    fault(
+        "The rest of a division by infinity is NaN",
+        [helper.make_node("Mod", ["x", "by"], ["y"], fmod=1)],
+        {"x": f32(-3, 3), "by": f32(np.inf, 2)},
+        [f32(-3, 1)],
+    ),
+    fault(
+        "ReduceMax of negative infinities is the lowest number",
+        [helper.make_node("ReduceMax", ["x"], ["y"], keepdims=0)],
+        {"x": f32(-np.inf, -np.inf)},
+        [np.float32(-np.inf)],
+    ),
+    fault(
+        "NonMaxSuppression drops a box at its threshold, not above it",
+        [helper.make_node("NonMaxSuppression", ["b", "s", "most", "limit"], ["y"])],
+        {"b": f32([[0, 0, 1, 1], [0, 0, 1, 0.5]]).reshape(1, 2, 4), "s": f32([[0.9, 0.8]])},
+        [np.array([[0, 0, 0], [0, 0, 1]])],
+        constants={"most": np.array([5]), "limit": f32(0.5)},
+    ),
+    fault(
+        "Pad fills with 0 where its value is computed",
+        [helper.make_node("Pad", ["x", "pads", "v"], ["y"])],
+        {"x": f32(1, 2), "v": np.array(7, np.float32)},
+        [f32(7, 1, 2, 7)],
+        constants={"pads": np.array([1, 1])},
+    ),
+    windowed(),
+]
