@@ -7,10 +7,12 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/work_scope.h"
 #include "tests/engines/native/native_fixture.h"
 #include "tests/support/engine_calls.h"
 
@@ -283,6 +285,32 @@ TEST_P(HostileAttributes, AreErrorsOrCostNoMoreThanTheInput) {
 
 INSTANTIATE_TEST_SUITE_P(Native, HostileAttributes, ::testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.name; });
+
+TEST(Scratch, IsOnTheAccountOfTheRun) {
+  Graph g;
+  const Tensor line = floats({1, 100003, 1});
+  const ValueId x = g.add_input("x", Type::tensor(line.dtype(), line.dims()));
+  g.add_output(g.add_op("DFT", {x}));
+  const auto executable = compile(g, {}, 1);
+  const auto account = std::make_shared<MemoryAccount>();
+  const auto run_within = [&](std::size_t most) {
+    const WorkScope scope(account, most);
+    const std::vector<Data> inputs{Data(line)};
+    std::vector<Data> outputs(1);
+    run_once(*executable, nullptr, inputs, outputs);
+  };
+  // The result is 0.8 MB, the roots of one, the chirp and what they are multiplied in 15 MB.
+  try {
+    run_within(std::size_t{4} << 20);
+    ADD_FAILURE() << "it has a result";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kResource);
+    EXPECT_NE(std::string(error.what()).find("what is computed in between"), std::string::npos);
+  }
+  EXPECT_EQ(account->bytes, 0);
+  run_within(std::size_t{64} << 20);
+  EXPECT_EQ(account->bytes, 0);
+}
 
 }  // namespace
 }  // namespace xrt

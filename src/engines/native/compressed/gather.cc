@@ -7,6 +7,7 @@
 #include "engines/native/context.h"
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/kernels/common/convert.h"
+#include "engines/native/scratch.h"
 
 namespace xrt::native {
 namespace {
@@ -40,9 +41,9 @@ class BlockGatherKernel final : public Kernel {
     const std::int64_t grain = std::max<std::int64_t>(16384 / std::max<std::int64_t>(width, 1), 1);
     k.parallel_for(static_cast<std::int64_t>(where.size()), grain,
                    [&](std::int64_t begin, std::int64_t end) {
-                     std::vector<float> numbers(static_cast<std::size_t>(width));
-                     std::vector<float> scales(static_cast<std::size_t>(blocks));
-                     std::vector<float> zeros(static_cast<std::size_t>(blocks));
+                     Scratch<float> numbers(static_cast<std::size_t>(width));
+                     Scratch<float> scales(static_cast<std::size_t>(blocks));
+                     Scratch<float> zeros(static_cast<std::size_t>(blocks));
                      const std::int64_t count = std::max<std::int64_t>(each, 1);
                      for (; begin < end; ++begin) {
                        const std::int64_t row = where[static_cast<std::size_t>(begin)];

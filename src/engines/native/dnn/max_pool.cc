@@ -11,6 +11,7 @@
 #include "engines/native/kernels/common/window.h"
 #include "engines/native/kernels/common/windows.h"
 #include "engines/native/kernels/vector/vector_ops.h"
+#include "engines/native/scratch.h"
 #include "xrt/error.h"
 
 namespace xrt::native::dnn {
@@ -81,7 +82,7 @@ void pool_pixels(const KernelContext& k, const float* x, float* y, const Axes& a
   k.parallel_for(images * d.out * h.out, grain, [&](std::int64_t begin, std::int64_t end) {
     std::vector<const float*> lines;
     std::vector<const float*> pixels;
-    std::vector<float> highest(columns_first ? static_cast<std::size_t>(length) : 0);
+    Scratch<float> highest(columns_first ? static_cast<std::size_t>(length) : 0);
     for (std::int64_t line = begin; line < end; ++line) {
       covered_lines(x, a, line, length, lines);
       if (columns_first && !lines.empty()) {
@@ -112,7 +113,7 @@ void pool_planes(const KernelContext& k, const float* x, float* y, const Axes& a
   const std::int64_t grain = std::max<std::int64_t>(8192 / std::max<std::int64_t>(w.size, 1), 1);
   k.parallel_for(planes * d.out * h.out, grain, [&](std::int64_t begin, std::int64_t end) {
     std::vector<const float*> lines;
-    std::vector<float> highest(static_cast<std::size_t>(w.size));
+    Scratch<float> highest(static_cast<std::size_t>(w.size));
     for (std::int64_t line = begin; line < end; ++line) {
       covered_lines(x, a, line, w.size, lines);
       max_rows(lines, highest.data(), w.size);

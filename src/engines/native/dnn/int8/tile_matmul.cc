@@ -8,6 +8,7 @@
 #include "engines/native/context.h"
 #include "engines/native/dnn/families.h"
 #include "engines/native/dnn/int8/tiles.h"
+#include "engines/native/scratch.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -56,7 +57,7 @@ class TileMatMulKernel final : public Kernel {
       step = (depth + ByteTiles::kQuad - 1) / ByteTiles::kQuad * ByteTiles::kQuad * job.unit();
       bytes = copied(k, job, x, rows, step);
     }
-    std::vector<std::int32_t> totals;
+    Scratch<std::int32_t> totals;
     if (terms_.terms().w_zero != 0) {  // with X of uint8 only
       totals.resize(static_cast<std::size_t>(rows));
       k.parallel_for(rows, std::max<std::int64_t>(kEnough / std::max<std::int64_t>(depth, 1), 1),

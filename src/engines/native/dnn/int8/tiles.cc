@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engines/native/context.h"
+#include "engines/native/scratch.h"
 
 namespace xrt::native::dnn {
 namespace {
@@ -162,7 +163,7 @@ void TileProduct::run(std::int64_t count, const Rows& rows, std::span<const std:
   const Int8Terms& terms = terms_.terms();
   std::vector<ByteTiles::Step> steps;
   for (const PostOp& op : terms_.post_ops()) steps.push_back(step_of(op, y.count()));
-  std::vector<std::int32_t> row_zeros;
+  Scratch<std::int32_t> row_zeros;
   for (const std::int32_t total : row_totals) {
     const auto depth = static_cast<std::int32_t>(panels_.runs() * panels_.length());
     row_zeros.push_back(terms.w_zero * (total - depth * zero_));

@@ -37,6 +37,7 @@ class BroadcastLoop {
       });
       return;
     }
+    if (inner_ == 0) return;
     const std::int64_t rows = std::max<std::int64_t>(grain / std::max<std::int64_t>(inner_, 1), 1);
     context.parallel_for(outer_, rows, [&](std::int64_t begin, std::int64_t end) {
       std::array<std::int64_t, kMaxRank> index{};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engines/native/kernels/common/convert.h"
+#include "engines/native/scratch.h"
 
 namespace xrt::native {
 
@@ -172,7 +173,7 @@ void fold_block(const KernelContext& k, FoldKind kind, FoldType type, const void
   }
   const std::int64_t piece = std::max<std::int64_t>(kFoldGrain / 2 / inner, 1);  // rows
   const std::int64_t pieces = ceil_div(n, piece);
-  std::vector<std::uint64_t> partial(  // 64-bit, so that any element is aligned
+  Scratch<std::uint64_t> partial(  // 64-bit, so that any element is aligned
       (static_cast<std::size_t>(outer * pieces * inner) * to_size + 7) / 8);
   auto* parts = reinterpret_cast<std::byte*>(partial.data());
   k.parallel_for(outer * pieces, 2, [&](std::int64_t begin, std::int64_t end) {

@@ -18,6 +18,7 @@ struct MatrixLayout {
 template <typename T>
 void multiply(const KernelContext& context, std::int64_t m, std::int64_t n, std::int64_t k,
               const T* a, MatrixLayout la, const T* b, MatrixLayout lb, T* c) {
+  if (m * n == 0) return;
   const std::int64_t grain = std::max<std::int64_t>(65536 / std::max<std::int64_t>(n * k, 1), 1);
   context.parallel_for(m, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {

@@ -10,6 +10,7 @@
 #include "engines/native/kernels/common/axes.h"
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
+#include "engines/native/scratch.h"
 #include "ir/attributes.h"
 #include "ops/shape_inference.h"
 
@@ -156,31 +157,40 @@ class IfKernel final : public BodyKernel {
 class Stack {
  public:
   void add(const Tensor& part) {
-    if (!parts_.empty() && (part.dims() != parts_[0].dims() || part.dtype() != parts_[0].dtype())) {
-      fail("a scanned output changes its shape from " + shape_text(parts_[0].dims()) + " to " +
+    if (count_ == 0) first_ = part;
+    if (part.dims() != first_.dims() || part.dtype() != first_.dtype()) {
+      fail("a scanned output changes its shape from " + shape_text(first_.dims()) + " to " +
            shape_text(part.dims()));
     }
-    parts_.push_back(part);
+    ++count_;
+    if (is_small()) {
+      const auto* bytes = static_cast<const std::byte*>(part.raw());
+      small_.insert(small_.end(), bytes, bytes + part.bytes());
+    } else {
+      parts_.push_back(part);
+    }
   }
 
   Tensor joined(std::int64_t given_axis, bool reverse, const Type& type) const {
-    const auto count = static_cast<std::int64_t>(parts_.size());
+    const std::int64_t count = count_;
     Dims part;
-    if (!parts_.empty()) {
-      part = parts_[0].dims();
+    if (count > 0) {
+      part = first_.dims();
     } else if (type.has_rank()) {
       for (const Dim& dim : *type.shape) part.push_back(dim.is_known() ? dim.value() : 0);
     }
     const std::size_t axis = normalize_axis(given_axis, part.size() + 1);
     Dims dims = part;
     dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), count);
-    Tensor y = allocate_checked(parts_.empty() ? type.dtype : parts_[0].dtype(), dims);
+    Tensor y = allocate_checked(count == 0 ? type.dtype : first_.dtype(), dims);
+    if (y.count() == 0) return y;
     const std::int64_t outer = product(part, 0, axis);
     const std::int64_t inner = product(part, axis, part.size());
     for (std::int64_t i = 0; i < count; ++i) {
-      const Tensor& source = parts_[reverse ? count - 1 - i : i];
+      const auto from = static_cast<std::size_t>(reverse ? count - 1 - i : i);
+      const void* source = is_small() ? small_.data() + from * first_.bytes() : parts_[from].raw();
       for (std::int64_t o = 0; o < outer; ++o) {
-        copy_elements(y.dtype(), source.raw(), o * inner, y.raw(), (o * count + i) * inner, inner);
+        copy_elements(y.dtype(), source, o * inner, y.raw(), (o * count + i) * inner, inner);
       }
     }
     settle_characters(y);
@@ -188,7 +198,17 @@ class Stack {
   }
 
  private:
+  // Of small ones there may be millions: they lie side by side.
+  bool is_small() const {
+    constexpr std::size_t kSmallBytes = 4096;
+    return first_.dtype() != DType::kString && !is_packed(first_.dtype()) &&
+           first_.bytes() < kSmallBytes;
+  }
+
+  std::int64_t count_ = 0;
+  Tensor first_;
   std::vector<Tensor> parts_;
+  Scratch<std::byte> small_;
 };
 
 class LoopKernel final : public BodyKernel {

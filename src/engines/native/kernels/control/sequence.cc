@@ -146,6 +146,8 @@ Created create_concat(const KernelCreateContext& create) {
   });
 }
 
+constexpr std::int64_t kItemWork = 64;  // to make one
+
 Created create_split(const KernelCreateContext& create) {
   const std::int64_t given_axis = need_int(create.node(), "axis");
   const bool keep = need_int(create.node(), "keepdims") != 0;
@@ -155,28 +157,29 @@ Created create_split(const KernelCreateContext& create) {
         const std::size_t axis = normalize_axis(given_axis, x.rank());
         const std::int64_t size = x.dims()[axis];
         std::vector<std::int64_t> parts;
-        if (!k.has_input(1)) {
-          parts.assign(static_cast<std::size_t>(size), 1);
-        } else if (k.input(1).rank() == 0) {
-          const std::int64_t part = ints_input(k, 1)[0];
-          if (part < 1) fail("the size of a part is not positive");
-          for (std::int64_t at = 0; at < size; at += part)
-            parts.push_back(std::min(part, size - at));
-        } else {
+        std::int64_t each = 1;  // where the parts are not listed
+        const bool listed = k.has_input(1) && k.input(1).rank() > 0;
+        if (listed) {
           parts = ints_input(k, 1);
+        } else if (k.has_input(1)) {
+          each = ints_input(k, 1)[0];
+          if (each < 1) fail("the size of a part is not positive");
         }
         const bool squeeze = !k.has_input(1) && !keep;
         const std::int64_t outer = product(x.dims(), 0, axis);
         const std::int64_t inner = product(x.dims(), axis + 1, x.rank());
         std::vector<Data> items;
         std::int64_t at = 0;
-        for (const std::int64_t part : parts) {
+        TimeCheck time;
+        for (std::size_t i = 0; listed ? i < parts.size() : at < size; ++i) {
+          time.spend(kItemWork);
+          const std::int64_t part = listed ? parts[i] : std::min(each, size - at);
           if (part < 0 || part > size - at) fail("the parts do not make up the axis");
           Dims dims = x.dims();
           dims[axis] = part;
           if (squeeze) dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
           Tensor y = allocate_checked(x.dtype(), dims);
-          for (std::int64_t o = 0; o < outer; ++o) {
+          for (std::int64_t o = 0; y.count() > 0 && o < outer; ++o) {
             copy_elements(x.dtype(), x.raw(), (o * size + at) * inner, y.raw(), o * part * inner,
                           part * inner);
           }

@@ -264,6 +264,7 @@ void run_einsum(KernelContext& k, const Equation& equation) {
   const Labels output = axis_labels(equation.output, equation.output.ellipsis ? ellipsis : 0);
   const Dims dims = sizes_of(output, label_sizes(operands));
   Tensor& y = k.output(0, dtype, dims);
+  if (y.count() == 0) return;
   Tensor wide = compute == dtype ? y : allocate_checked(compute, dims);
   if (count > 1 && count <= kMostToContract) contract(k, operands, output);
   sum_products(k, operands, output, wide);

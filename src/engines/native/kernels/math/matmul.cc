@@ -10,6 +10,7 @@
 #include "engines/native/kernels/common/gemm.h"
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
+#include "engines/native/scratch.h"
 #include "ir/attributes.h"
 
 namespace xrt::native {
@@ -39,6 +40,7 @@ MatMulPlan plan_matmul(const Dims& a, const Dims& b) {
 }
 
 void multiply_tensors(const KernelContext& context, const Tensor& a, const Tensor& b, Tensor& y) {
+  if (y.count() == 0) return;
   const MatMulPlan plan = plan_matmul(a.dims(), b.dims());
   dispatch_number(y.dtype(), [&]<typename T>() {
     for_products(plan, [&](std::int64_t i, std::int64_t ia, std::int64_t ib) {
@@ -97,7 +99,9 @@ Created create_gemm(const KernelCreateContext& create) {
         fail("C of shape " + shape_text(wc.dims()) + " does not broadcast to the product");
       }
       const Dims strides = broadcast_strides(wc.dims(), y.dims());
+      TimeCheck time;
       for (std::int64_t i = 0; i < m; ++i) {
+        time.spend(n);
         for (std::int64_t j = 0; j < n; ++j) {
           const T value = wc.data<T>()[i * strides[0] + j * strides[1]];
           out[i * n + j] = static_cast<T>(out[i * n + j] + static_cast<T>(beta * value));
@@ -110,7 +114,7 @@ Created create_gemm(const KernelCreateContext& create) {
 
 // --- Det ----------------------------------------------------------------------------------------
 
-double determinant(std::vector<double> a, std::int64_t n) {
+double determinant(Scratch<double> a, std::int64_t n) {
   double result = 1;
   TimeCheck time;
   for (std::int64_t c = 0; c < n; ++c) {
@@ -141,7 +145,7 @@ void run_det(KernelContext& k) {
   const std::int64_t n = x.dims().back();
   Tensor& y = k.output(0, x.dtype(), Dims(x.dims().begin(), x.dims().end() - 2));
   for (std::int64_t i = 0; i < y.count(); ++i) {
-    std::vector<double> matrix(static_cast<std::size_t>(n * n));
+    Scratch<double> matrix(static_cast<std::size_t>(n * n));
     load_double(x.dtype(), x.raw(), i * n * n, n * n, matrix.data());
     const double value = determinant(std::move(matrix), n);
     store_double(y.dtype(), &value, 1, y.raw(), i);

@@ -10,6 +10,7 @@
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/byte_panels.h"
 #include "engines/native/kernels/common/gemm.h"
+#include "engines/native/scratch.h"
 
 namespace xrt::native {
 namespace {
@@ -19,12 +20,11 @@ constexpr std::int64_t kRows = 64;
 // Products of two bytes that are worth a thread.
 constexpr std::int64_t kWorth = 1 << 18;
 
-std::vector<std::int32_t> zero_points(const Tensor* given, DType bytes) {
+Scratch<std::int32_t> zero_points(const Tensor* given, DType bytes) {
   const std::int32_t shift = bytes == DType::kUInt8 ? 128 : 0;  // as the panels have it
-  if (given == nullptr) return {-shift};
+  if (given == nullptr) return Scratch<std::int32_t>{-shift};
   const Tensor wide = converted(*given, DType::kInt32);
-  std::vector<std::int32_t> zeros(wide.data<std::int32_t>(),
-                                  wide.data<std::int32_t>() + wide.count());
+  Scratch<std::int32_t> zeros(wide.data<std::int32_t>(), wide.data<std::int32_t>() + wide.count());
   for (std::int32_t& zero : zeros) zero -= shift;
   return zeros;
 }
@@ -54,11 +54,11 @@ class MatMulInteger final : public Kernel {
     if (is_signed || !panels_->takes_as_it_is()) copy = arranged(a, rows, is_signed);
     const auto* x = (copy.defined() ? copy : a).data<std::uint8_t>();
 
-    const std::vector<std::int32_t> b_zeros = b_zero_points(k);
-    const std::vector<std::int32_t> a_zeros = a_zero_points(k, rows, plan.m, is_signed ? 128 : 0);
+    const Scratch<std::int32_t> b_zeros = b_zero_points(k);
+    const Scratch<std::int32_t> a_zeros = a_zero_points(k, rows, plan.m, is_signed ? 128 : 0);
     const bool uses_totals =
         std::any_of(b_zeros.begin(), b_zeros.end(), [](std::int32_t zero) { return zero != 0; });
-    std::vector<std::int32_t> totals(uses_totals ? static_cast<std::size_t>(rows) : 0);
+    Scratch<std::int32_t> totals(uses_totals ? static_cast<std::size_t>(rows) : 0);
     const std::uint8_t flip = is_signed ? 128 : 0;
     const auto* row = static_cast<const std::uint8_t*>(a.raw());
     for (std::size_t r = 0; r < totals.size(); ++r, row += plan.k) {
@@ -98,9 +98,8 @@ class MatMulInteger final : public Kernel {
   }
 
   // One for all columns, or one a column.
-  std::vector<std::int32_t> b_zero_points(const KernelContext& k) const {
-    std::vector<std::int32_t> zeros =
-        zero_points(has_zero_ ? k.optional_input(3) : nullptr, b_dtype_);
+  Scratch<std::int32_t> b_zero_points(const KernelContext& k) const {
+    Scratch<std::int32_t> zeros = zero_points(has_zero_ ? k.optional_input(3) : nullptr, b_dtype_);
     if (zeros.size() != 1 && zeros.size() != static_cast<std::size_t>(b_dims_[1])) {
       fail("b_zero_point has neither one number nor one a column");
     }
@@ -108,15 +107,15 @@ class MatMulInteger final : public Kernel {
   }
 
   // One a row, and `more`.
-  static std::vector<std::int32_t> a_zero_points(const KernelContext& k, std::int64_t rows,
-                                                 std::int64_t m, std::int32_t more) {
-    const std::vector<std::int32_t> given = zero_points(k.optional_input(2), DType::kInt8);
+  static Scratch<std::int32_t> a_zero_points(const KernelContext& k, std::int64_t rows,
+                                             std::int64_t m, std::int32_t more) {
+    const Scratch<std::int32_t> given = zero_points(k.optional_input(2), DType::kInt8);
     const std::size_t count = given.size();
     if (count != 1 && count != static_cast<std::size_t>(m) &&
         count != static_cast<std::size_t>(rows)) {
       fail("a_zero_point has neither one number nor one a row");
     }
-    std::vector<std::int32_t> zeros(static_cast<std::size_t>(rows));
+    Scratch<std::int32_t> zeros(static_cast<std::size_t>(rows));
     for (std::size_t r = 0; r < zeros.size(); ++r) zeros[r] = given[r % count] + more;
     return zeros;
   }
@@ -124,8 +123,8 @@ class MatMulInteger final : public Kernel {
   // Of one panel and `rows` rows: sum((x - zero) * (w - zero)) from sum(x * w). Wraps, as the
   // standard's numbers of 32 bits do.
   void store(const std::int32_t* sums, std::int64_t column, std::int64_t first, std::int64_t rows,
-             const MatMulPlan& plan, const std::vector<std::int32_t>& a_zeros,
-             const std::vector<std::int32_t>& b_zeros, const std::vector<std::int32_t>& totals,
+             const MatMulPlan& plan, const Scratch<std::int32_t>& a_zeros,
+             const Scratch<std::int32_t>& b_zeros, const Scratch<std::int32_t>& totals,
              std::int32_t* y) const {
     using U = std::uint32_t;
     const std::int64_t panel = panels_->panel();

@@ -10,6 +10,7 @@
 #include "engines/native/kernels/nn/conv.h"
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/vector_ops.h"
+#include "engines/native/scratch.h"
 #include "ir/attributes.h"
 
 namespace xrt::native {
@@ -73,8 +74,8 @@ double element(const Tensor& t, std::int64_t i) {
   return value;
 }
 
-std::vector<double> elements(const Tensor& t) {
-  std::vector<double> values(static_cast<std::size_t>(t.count()));
+Scratch<double> elements(const Tensor& t) {
+  Scratch<double> values(static_cast<std::size_t>(t.count()));
   load_double(t.dtype(), t.raw(), 0, t.count(), values.data());
   return values;
 }
@@ -91,7 +92,7 @@ double divide(double x, double scale, DType precision) {
 // Scales and zero points of a node, and to which elements of `x` each belongs.
 struct Scaling {
   Granularity where;
-  std::vector<double> scales, zeros;
+  Scratch<double> scales, zeros;
 
   Scaling(const KernelContext& k, std::int64_t axis, std::int64_t block)
       : where(k.input(0).dims(), k.input(1), axis, block),
@@ -215,7 +216,7 @@ void run_dynamic_quantize(KernelContext& k) {
   struct Ends {
     float low = 0, high = 0;  // zero is among the numbers
   };
-  std::vector<Ends> parts(static_cast<std::size_t>((x.count() + kGrain - 1) / kGrain));
+  Scratch<Ends> parts(static_cast<std::size_t>((x.count() + kGrain - 1) / kGrain));
   k.parallel_for(static_cast<std::int64_t>(parts.size()), 1,
                  [&](std::int64_t begin, std::int64_t end) {
                    for (; begin < end; ++begin) {

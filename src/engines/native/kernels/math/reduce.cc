@@ -241,6 +241,15 @@ void reduce_log_sum_exp(KernelContext& k, const Tensor& x, const Split& split,
   if (y.dtype() != DType::kFloat64) store_double(y.dtype(), out, y.count(), y.raw(), 0);
 }
 
+void fill_numbers(Tensor& y, double value) {
+  constexpr std::int64_t kBlock = 512;
+  double block[kBlock];
+  std::fill_n(block, kBlock, value);
+  for (std::int64_t i = 0; i < y.count(); i += kBlock) {
+    store_double(y.dtype(), block, std::min(kBlock, y.count() - i), y.raw(), i, false);
+  }
+}
+
 // Of no elements.
 void reduce_nothing(Reduction op, Tensor& y) {
   using Limits = std::numeric_limits<double>;
@@ -252,8 +261,7 @@ void reduce_nothing(Reduction op, Tensor& y) {
       const double value = op == Reduction::kProd ? 1
                            : most                 ? Limits::infinity()
                                                   : -Limits::infinity();
-      const std::vector<double> values(static_cast<std::size_t>(y.count()), value);
-      store_double(y.dtype(), values.data(), y.count(), y.raw(), 0, false);
+      fill_numbers(y, value);
     } else {
       dispatch_integer(y.dtype(), [&]<typename T>() {
         const T value = most ? std::numeric_limits<T>::max() : std::numeric_limits<T>::lowest();
@@ -264,15 +272,15 @@ void reduce_nothing(Reduction op, Tensor& y) {
   }
   if (!is_floating(y.dtype())) {
     const bool logarithm = op == Reduction::kLogSum || op == Reduction::kLogSumExp;
-    const std::vector<std::int64_t> values(static_cast<std::size_t>(y.count()),
-                                           logarithm ? least_integer(y.dtype()) : 0);
-    store_int64(y.dtype(), values.data(), y.count(), y.raw(), 0);
+    const std::int64_t value = logarithm ? least_integer(y.dtype()) : 0;
+    dispatch_integer(y.dtype(), [&]<typename T>() {
+      std::fill_n(y.data<T>(), y.count(), static_cast<T>(value));
+    });
     return;
   }
   double value = op == Reduction::kLogSumExp ? -Limits::infinity() : 0;
   finish_floats(op, 0, &value, 1);
-  const std::vector<double> values(static_cast<std::size_t>(y.count()), value);
-  store_double(y.dtype(), values.data(), y.count(), y.raw(), 0, false);
+  fill_numbers(y, value);
 }
 
 std::vector<std::size_t> reduce_axes(const KernelContext& k, std::size_t rank, bool noop) {
@@ -371,6 +379,7 @@ Created make_cumulative(const KernelCreateContext& create, bool multiply) {
     if (given.size() != 1) fail("the axis is not a scalar");
     const std::size_t axis = normalize_axis(given[0], x.rank());
     Tensor& y = k.output(0, x.dtype(), x.dims());
+    if (y.count() == 0) return;
     const DType compute = compute_dtype(x.dtype());
     const Tensor wide = converted(x, compute);
     Tensor result = compute == x.dtype() ? y : allocate_checked(compute, x.dims());

@@ -9,6 +9,7 @@
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/register.h"
+#include "engines/native/scratch.h"
 #include "ir/attributes.h"
 
 namespace xrt::native {
@@ -22,6 +23,7 @@ using Created = std::unique_ptr<Kernel>;
 class Fourier {
  public:
   explicit Fourier(std::size_t n) : n_(n) {
+    TimeCheck time;
     if (std::has_single_bit(n)) {
       size_ = n;
     } else {
@@ -29,12 +31,14 @@ class Fourier {
       size_ = std::bit_ceil(2 * n - 1);
       chirp_.resize(n);
       for (std::size_t i = 0; i < n; ++i) {
+        time.spend(kAngleWork);
         const auto square = static_cast<double>(i * i % (2 * n));
         chirp_[i] = std::polar(1.0, -std::numbers::pi * square / static_cast<double>(n));
       }
     }
     roots_.resize(size_ / 2);
     for (std::size_t i = 0; i < roots_.size(); ++i) {
+      time.spend(kAngleWork);
       roots_[i] = std::polar(
           1.0, -2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(size_));
     }
@@ -48,7 +52,7 @@ class Fourier {
   }
 
   // x[k] = Σ x[n] exp(∓2πi kn / N), without a factor.
-  void run(std::vector<Complex>& x, bool inverse) const {
+  void run(Scratch<Complex>& x, bool inverse) const {
     if (n_ == 1) return;
     if (inverse) {
       for (Complex& c : x) c = std::conj(c);
@@ -56,7 +60,7 @@ class Fourier {
     if (chirp_.empty()) {
       radix2(x);
     } else {
-      std::vector<Complex> work(size_);
+      Scratch<Complex> work(size_);
       for (std::size_t i = 0; i < n_; ++i) work[i] = x[i] * chirp_[i];
       radix2(work);
       for (std::size_t i = 0; i < size_; ++i) work[i] = std::conj(work[i] * kernel_[i]);
@@ -70,14 +74,17 @@ class Fourier {
   }
 
  private:
-  void radix2(std::vector<Complex>& x) const {
+  static constexpr std::int64_t kAngleWork = 8;  // its sine and cosine
+
+  void radix2(Scratch<Complex>& x) const {
+    TimeCheck time;
+    time.spend(static_cast<std::int64_t>(size_));
     for (std::size_t i = 1, j = 0; i < size_; ++i) {
       std::size_t bit = size_ >> 1;
       for (; (j & bit) != 0; bit >>= 1) j ^= bit;
       j ^= bit;
       if (i < j) std::swap(x[i], x[j]);
     }
-    TimeCheck time;
     for (std::size_t half = 1; half < size_; half *= 2) {
       time.spend(static_cast<std::int64_t>(size_));
       const std::size_t step = size_ / (2 * half);
@@ -92,7 +99,7 @@ class Fourier {
   }
 
   std::size_t n_, size_;
-  std::vector<Complex> chirp_, roots_, kernel_;
+  Scratch<Complex> chirp_, roots_, kernel_;
 };
 
 std::int64_t scalar_input(const KernelContext& k, std::size_t i) {
@@ -122,13 +129,14 @@ void run_dft(KernelContext& k, bool inverse, bool onesided) {
   dims[axis] = out;
   dims.back() = half_in ? 1 : 2;
   Tensor& y = k.output(0, x.dtype(), dims);
+  if (y.count() == 0) return;
   const std::int64_t inner = product(x.dims(), axis + 1, x.rank() - 1);
   const std::int64_t rows = product(x.dims(), 0, axis) * inner;
   const Fourier fourier(static_cast<std::size_t>(n));
   const double scale = inverse ? 1.0 / static_cast<double>(n) : 1.0;
   k.parallel_for(
       rows, std::max<std::int64_t>(512 / n, 1), [&](std::int64_t begin, std::int64_t end) {
-        std::vector<Complex> line;
+        Scratch<Complex> line;
         for (std::int64_t row = begin; row < end; ++row) {
           line.assign(static_cast<std::size_t>(n), Complex());
           for (std::int64_t i = 0; i < std::min(in, n); ++i) {
@@ -173,12 +181,13 @@ Created create_stft(const KernelCreateContext& create) {
     const std::int64_t frames = (length - n) / step + 1;
     const std::int64_t bins = onesided && parts == 1 ? n / 2 + 1 : n;
     Tensor& y = k.output(0, x.dtype(), {x.dims()[0], frames, bins, 2});
-    std::vector<double> weights(static_cast<std::size_t>(n), 1.0);
+    if (y.count() == 0) return;
+    Scratch<double> weights(static_cast<std::size_t>(n), 1.0);
     if (window != nullptr) load_double(window->dtype(), window->raw(), 0, n, weights.data());
     const Fourier fourier(static_cast<std::size_t>(n));
     k.parallel_for(x.dims()[0] * frames, std::max<std::int64_t>(512 / n, 1),
                    [&](std::int64_t begin, std::int64_t end) {
-                     std::vector<Complex> line(static_cast<std::size_t>(n));
+                     Scratch<Complex> line(static_cast<std::size_t>(n));
                      for (std::int64_t f = begin; f < end; ++f) {
                        const std::int64_t start = f / frames * length + f % frames * step;
                        for (std::int64_t i = 0; i < n; ++i) {
@@ -213,7 +222,7 @@ Created create_mel(const KernelCreateContext& create) {
     const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
     const double low = mel(edges[0]);
     const double step = (mel(edges[1]) - low) / static_cast<double>(bands + 2);
-    std::vector<std::int64_t> at(static_cast<std::size_t>(bands + 2));
+    Scratch<std::int64_t> at(static_cast<std::size_t>(bands + 2));
     for (std::size_t i = 0; i < at.size(); ++i) {
       const double hertz = 700 * (std::pow(10.0, (static_cast<double>(i) * step + low) / 2595) - 1);
       const double bin =
@@ -222,7 +231,8 @@ Created create_mel(const KernelCreateContext& create) {
       at[i] = static_cast<std::int64_t>(bin);
     }
     Tensor& y = k.output(0, dtype, {bins, bands});
-    std::vector<double> column(static_cast<std::size_t>(bins));
+    if (y.count() == 0) return;
+    Scratch<double> column(static_cast<std::size_t>(bins));
     TimeCheck time;
     for (std::int64_t b = 0; b < bands; ++b) {
       time.spend(bins);

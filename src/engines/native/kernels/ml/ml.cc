@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops of ai.onnx.ml that change features one by one: encoders, Scaler, Normalizer, Imputer and so
 // on.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <map>
@@ -8,6 +9,7 @@
 #include <type_traits>
 
 #include "base/work_scope.h"
+#include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/common/text.h"
@@ -201,6 +203,7 @@ Created create_normalizer(const KernelCreateContext& create) {
     const Tensor& x = k.input(0);
     const std::int64_t width = column_count(x);
     Tensor& y = k.output(0, DType::kFloat32, x.dims());
+    if (y.count() == 0) return;
     for_each_row(k, x, [&](std::int64_t row, const double* features) {
       double size = 0;
       for (std::int64_t i = 0; i < width; ++i) {
@@ -317,6 +320,7 @@ Created create_feature_vectorizer(const KernelCreateContext& create) {
       total += widths[i];
     }
     Tensor& y = k.output(0, DType::kFloat32, {rows, total});
+    if (y.count() == 0) return;
     std::fill_n(y.data<float>(), y.count(), 0.0F);
     std::int64_t start = 0;
     for (std::size_t i = 0; i < k.input_count(); ++i) {
@@ -344,12 +348,14 @@ Created create_zip_map(const KernelCreateContext& create) {
            std::to_string(labels) + " labels");
     }
     const std::int64_t rows = x.rank() == 1 ? 1 : x.dims()[0];
+    constexpr std::int64_t kMapWork = 64;  // to make one
+    TimeCheck time;
     std::vector<Data> maps;
     for (std::int64_t row = 0; row < rows; ++row) {
       const float* scores = x.data<float>() + row * labels;
-      Tensor values =
-          Tensor::from<float>(DType::kFloat32, {labels},
-                              std::span<const float>(scores, static_cast<std::size_t>(labels)));
+      time.spend(kMapWork + labels);
+      Tensor values = allocate_checked(DType::kFloat32, {labels});
+      std::copy_n(scores, labels, values.data<float>());
       maps.push_back(Data::sequence(DType::kFloat32, {keys.list, std::move(values)}));
     }
     k.set_output(0, Data::sequence(DType::kFloat32, std::move(maps)));

@@ -7,6 +7,7 @@
 
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/text.h"
+#include "engines/native/scratch.h"
 
 namespace xrt::native {
 
@@ -100,7 +101,7 @@ void for_each_row(KernelContext& k, const Tensor& x,
                   const std::function<void(std::int64_t row, const double* x)>& fn) {
   const std::int64_t width = column_count(x);
   k.parallel_for(row_count(x), 64, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<double> row(static_cast<std::size_t>(width));
+    Scratch<double> row(static_cast<std::size_t>(width));
     for (std::int64_t i = begin; i < end; ++i) {
       load_double(x.dtype(), x.raw(), i * width, width, row.data());
       fn(i, row.data());

@@ -10,6 +10,7 @@
 #include "engines/native/kernels/ml/forest.h"
 #include "engines/native/kernels/ml/ml_scores.h"
 #include "engines/native/kernels/register.h"
+#include "engines/native/scratch.h"
 
 namespace xrt::native {
 
@@ -251,7 +252,7 @@ class TreeRunner {
         rows > kFewRows ? 1 : std::min(rows * steps / kStepsOfThread, kMostParts);
     if (parts > 1) {
       const std::size_t size = static_cast<std::size_t>(rows) * targets_;
-      std::vector<double> partial(size * static_cast<std::size_t>(parts) + 2, start());
+      Scratch<double> partial(size * static_cast<std::size_t>(parts) + 2, start());
       const std::size_t trees = forest.trees();
       k.parallel_for(parts, 1, [&](std::int64_t begin, std::int64_t end) {
         for (auto p = static_cast<std::size_t>(begin); p < static_cast<std::size_t>(end); ++p) {
@@ -284,7 +285,7 @@ class TreeRunner {
       double few[kFew];
       const std::size_t wanted =
           static_cast<std::size_t>(std::min(block, end - begin)) * targets_ + 2;
-      std::vector<double> many(wanted > kFew ? wanted : 0);
+      Scratch<double> many(wanted > kFew ? wanted : 0);
       double* const scores = wanted > kFew ? many.data() : few;
       for (std::int64_t first = begin; first < end; first += block) {
         const std::int64_t count = std::min(block, end - first);

@@ -13,6 +13,7 @@
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/panels.h"
 #include "engines/native/kernels/vector/vector_ops.h"
+#include "engines/native/scratch.h"
 #include "ir/attributes.h"
 
 namespace xrt::native {
@@ -77,7 +78,7 @@ class CachedAttention final : public Kernel {
         std::max<std::int64_t>(p.rows_a_task * longest * (p.head + p.value_head), 1);
     k.parallel_for(p.batch * p.kv_heads * p.parts, std::max<std::int64_t>(kLeastWork / work, 1),
                    [&](std::int64_t begin, std::int64_t end) {
-                     std::vector<float> scores(static_cast<std::size_t>(
+                     Scratch<float> scores(static_cast<std::size_t>(
                          kPanelQueries * std::max<std::int64_t>(longest, 1)));
                      for (; begin < end; ++begin) attend(p, begin, longest, scores.data());
                    });
@@ -206,6 +207,7 @@ class Rotary final : public Kernel {
       }
     }
     Tensor& y = k.output(0, DType::kFloat32, x.dims());
+    if (y.count() == 0) return;
     const float* in = x.data<float>();
     float* out = y.data<float>();
     const std::int64_t stride = interleaved_ ? 2 : 1;

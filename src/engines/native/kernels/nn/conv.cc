@@ -13,6 +13,7 @@
 #include "engines/native/kernels/nn/patches.h"
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/vector_ops.h"
+#include "engines/native/scratch.h"
 #include "ir/attributes.h"
 #include "ops/wide_window.h"
 
@@ -107,7 +108,7 @@ void RowConvolution::run(const KernelContext& context, const Tensor& x, const Te
   const auto part = [&](std::int64_t begin, std::int64_t end) {
     // The sums of one line are added to those of all: of millions of terms in one float little is
     // left of the small ones.
-    std::vector<float> sums(static_cast<std::size_t>(row));
+    Scratch<float> sums(static_cast<std::size_t>(row));
     Dims at(last);
     for (std::int64_t r = begin; r < end; ++r) {
       std::int64_t rest = r % rows;
@@ -282,6 +283,7 @@ Created create_conv_transpose(const KernelCreateContext& create) {
     dims.insert(dims.end(), patches.image.begin(), patches.image.end());
     const DType compute = compute_dtype(x.dtype());
     Tensor& y = k.output(0, x.dtype(), dims);
+    if (y.count() == 0) return;
     Tensor wide = compute == x.dtype() ? y : allocate_checked(compute, dims);
     const Tensor wx = converted(x, compute);
     const Tensor ww = converted(w, compute);
@@ -445,10 +447,13 @@ Created create_causal_conv(const KernelCreateContext& create) {
     if (k.has_input(2) && k.input(2).count() != channels) fail("the bias has another size");
     Tensor& y = k.output(0, x.dtype(), x.dims());
     Tensor& present = k.output(1, x.dtype(), state_dims);
-    std::vector<double> taps(static_cast<std::size_t>(size));
-    std::vector<double> line(static_cast<std::size_t>(past + length));
-    std::vector<double> out(static_cast<std::size_t>(length));
+    if (y.count() + present.count() == 0) return;
+    Scratch<double> taps(static_cast<std::size_t>(size));
+    Scratch<double> line(static_cast<std::size_t>(past + length));
+    Scratch<double> out(static_cast<std::size_t>(length));
+    TimeCheck time;
     for (std::int64_t row = 0; row < rows; ++row) {
+      time.spend(past + size * length);
       const std::int64_t c = row % channels;
       load_double(w.dtype(), w.raw(), c * size, size, taps.data());
       std::fill(line.begin(), line.begin() + past, 0.0);
@@ -493,6 +498,7 @@ Created create_col2im(const KernelCreateContext& create) {
     const Tensor columns = converted(x, compute);
     dispatch_number(compute, [&]<typename T>() {
       std::fill_n(wide.data<T>(), wide.count(), T{0});
+      if (wide.count() == 0 || columns.count() == 0) return;
       for (std::int64_t i = 0; i < dims[0] * channels; ++i) {
         patches.scatter_add(columns.data<T>() + i * patches.kernel_size * patches.windows,
                             wide.data<T>() + i * patches.image_size);

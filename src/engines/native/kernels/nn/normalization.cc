@@ -10,6 +10,7 @@
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/vector_ops.h"
+#include "engines/native/scratch.h"
 #include "ir/attributes.h"
 
 namespace xrt::native {
@@ -119,18 +120,21 @@ Created create_batch_norm(const KernelCreateContext& create) {
     dispatch_float(wide.compute, [&]<typename T>() {
       const T* in = wide.input.data<T>();
       T* out = wide.result.data<T>();
-      std::vector<T> mean(parameters[2].data<T>(), parameters[2].data<T>() + channels);
-      std::vector<T> variance(parameters[3].data<T>(), parameters[3].data<T>() + channels);
+      Scratch<T> mean(parameters[2].data<T>(), parameters[2].data<T>() + channels);
+      Scratch<T> variance(parameters[3].data<T>(), parameters[3].data<T>() + channels);
       if (training) {
         const double count = static_cast<double>(batch * plane);
+        TimeCheck time;
         for (std::int64_t c = 0; c < channels; ++c) {
           double sum = 0, squares = 0;
-          for (std::int64_t b = 0; b < batch; ++b) {
+          for (std::int64_t b = 0; plane > 0 && b < batch; ++b) {
+            time.spend(plane);
             const T* p = in + (b * channels + c) * plane;
             for (std::int64_t i = 0; i < plane; ++i) sum += p[i];
           }
           const double average = sum / count;
-          for (std::int64_t b = 0; b < batch; ++b) {
+          for (std::int64_t b = 0; plane > 0 && b < batch; ++b) {
+            time.spend(plane);
             const T* p = in + (b * channels + c) * plane;
             for (std::int64_t i = 0; i < plane; ++i) squares += (p[i] - average) * (p[i] - average);
           }
@@ -140,7 +144,7 @@ Created create_batch_norm(const KernelCreateContext& create) {
         for (std::size_t o = 1; o < 3; ++o) {
           if (!k.wants_output(o)) continue;
           const Tensor& old = parameters[o + 1];
-          const std::vector<T>& now = o == 1 ? mean : variance;
+          const Scratch<T>& now = o == 1 ? mean : variance;
           Tensor& running = k.output(o, k.input(o + 2).dtype(), {channels});
           for (std::int64_t c = 0; c < channels; ++c) {
             const double value = old.data<T>()[c] * static_cast<double>(momentum) +
@@ -149,7 +153,7 @@ Created create_batch_norm(const KernelCreateContext& create) {
           }
         }
       }
-      k.parallel_for(batch * channels,
+      k.parallel_for(x.count() == 0 ? 0 : batch * channels,
                      std::max<std::int64_t>(16384 / std::max<std::int64_t>(plane, 1), 1),
                      [&](std::int64_t begin, std::int64_t end) {
                        for (std::int64_t row = begin; row < end; ++row) {
@@ -216,6 +220,7 @@ Created create_layer_norm(const KernelCreateContext& create) {
     const DType stash = wide.compute;
     Tensor* means = k.wants_output(1) ? &k.output(1, stash, reduced) : nullptr;
     Tensor* inverses = k.wants_output(2) ? &k.output(2, stash, reduced) : nullptr;
+    if (x.count() == 0 && means == nullptr && inverses == nullptr) return;
     dispatch_float(wide.compute, [&]<typename T>() {
       const T* in = wide.input.data<T>();
       T* out = wide.result.data<T>();
@@ -298,13 +303,14 @@ Created create_lrn(const KernelCreateContext& create) {
     const Tensor& x = k.input(0);
     if (x.rank() < 2 || size < 1) fail("the input has no channels, or 'size' is not positive");
     Wide wide(k, x);
+    if (x.count() == 0) return;
     const std::int64_t channels = x.dims()[1];
     const std::int64_t plane = product(x.dims(), 2, x.rank());
     dispatch_float(wide.compute, [&]<typename T>() {
       const T* in = wide.input.data<T>();
       T* out = wide.result.data<T>();
       k.parallel_for(x.dims()[0] * channels, 1, [&](std::int64_t begin, std::int64_t end) {
-        std::vector<T> squares(static_cast<std::size_t>(plane));
+        Scratch<T> squares(static_cast<std::size_t>(plane));
         TimeCheck time;
         for (std::int64_t row = begin; row < end; ++row) {
           const std::int64_t c = row % channels;

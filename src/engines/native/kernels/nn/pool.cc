@@ -12,6 +12,7 @@
 #include "engines/native/kernels/common/windows.h"
 #include "engines/native/kernels/nn/pool_axes.h"
 #include "engines/native/kernels/register.h"
+#include "engines/native/scratch.h"
 #include "ir/attributes.h"
 
 namespace xrt::native {
@@ -208,8 +209,9 @@ Created create_global_max(const KernelCreateContext&) {
     std::fill(dims.begin() + 2, dims.end(), 1);
     const std::int64_t size = product(x.dims(), 2, x.rank());
     Tensor& y = k.output(0, x.dtype(), dims);
-    std::vector<double> plane(static_cast<std::size_t>(size));
     if (size == 0) fail("the input has no elements");
+    if (y.count() == 0) return;
+    Scratch<double> plane(static_cast<std::size_t>(size));
     for (std::int64_t i = 0; i < y.count(); ++i) {
       load_double(x.dtype(), x.raw(), i * size, size, plane.data());
       const double best = *std::max_element(plane.begin(), plane.end());

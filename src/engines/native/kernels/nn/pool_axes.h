@@ -12,6 +12,7 @@
 #include "base/work_scope.h"
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/windows.h"
+#include "engines/native/scratch.h"
 
 namespace xrt::native {
 
@@ -114,7 +115,8 @@ Tensor pool_by_axes(const KernelContext& k, const Tensor& x, const Window& w, co
 template <typename T>
 void divide_by_counts(const KernelContext& k, const Window& w, const Dims& image, bool with_padding,
                       const double* sums, std::int64_t count, T* means) {
-  std::vector<std::vector<double>> counts(image.size());  // per axis, of each window
+  if (count == 0) return;
+  std::vector<Scratch<double>> counts(image.size());  // per axis, of each window
   for (std::size_t a = 0; a < image.size(); ++a) {
     for (std::int64_t at = 0; at < w.output[a]; ++at) {
       const std::int64_t size =
@@ -122,7 +124,7 @@ void divide_by_counts(const KernelContext& k, const Window& w, const Dims& image
       counts[a].push_back(static_cast<double>(size));
     }
   }
-  const std::vector<double>& columns = counts.back();
+  const Scratch<double>& columns = counts.back();
   const auto width = static_cast<std::int64_t>(columns.size());
   if (width == 0) return;
   k.parallel_for(count / width, 4096 / width + 1, [&](std::int64_t begin, std::int64_t end) {

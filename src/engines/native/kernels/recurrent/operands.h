@@ -56,7 +56,8 @@ void run_recurrent(KernelContext& k, const RecurrentConfig& config, const std::v
   s.lengths.assign(static_cast<std::size_t>(s.batch), s.times);
   if (k.has_input(4)) {
     check_recurrent_input(4, "sequence_lens", k.input(4), {s.batch});
-    s.lengths = ints_input(k, 4);
+    const std::vector<std::int64_t> given = ints_input(k, 4);
+    s.lengths.assign(given.begin(), given.end());
     for (const std::int64_t n : s.lengths) {
       if (n < 0 || n > s.times) fail("a sequence length is outside the sequence");
     }

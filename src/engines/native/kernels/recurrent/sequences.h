@@ -24,6 +24,7 @@
 #include "engines/native/context.h"
 #include "engines/native/kernels/recurrent/config.h"
 #include "engines/native/kernels/recurrent/weights.h"
+#include "engines/native/scratch.h"
 
 namespace xrt::native {
 
@@ -31,14 +32,14 @@ namespace xrt::native {
 template <typename T>
 struct Sequences {
   std::int64_t times = 0, batch = 0, input = 0;
-  std::vector<std::int64_t> lengths;  // [batch]
-  const T* x = nullptr;               // [times, batch, input], or batch first
-  const T* bias = nullptr;            // [directions, 2 * gates * hidden]; null: 0
-  const T* peephole = nullptr;        // [directions, 3 * hidden]: i, o, f; null: 0
-  T* h = nullptr;                     // [directions, batch, hidden], in and out
-  T* c = nullptr;                     // likewise; LSTM only
-  T* y = nullptr;                     // as the op defines it, zero behind the ends; or null
-  std::optional<ByteRange> x_range;   // for weights of bytes
+  Scratch<std::int64_t> lengths;     // [batch]
+  const T* x = nullptr;              // [times, batch, input], or batch first
+  const T* bias = nullptr;           // [directions, 2 * gates * hidden]; null: 0
+  const T* peephole = nullptr;       // [directions, 3 * hidden]: i, o, f; null: 0
+  T* h = nullptr;                    // [directions, batch, hidden], in and out
+  T* c = nullptr;                    // likewise; LSTM only
+  T* y = nullptr;                    // as the op defines it, zero behind the ends; or null
+  std::optional<ByteRange> x_range;  // for weights of bytes
 };
 
 template <typename W>
@@ -58,7 +59,7 @@ class SequenceRun {
         width_(input[0].columns() + (parts_ > 1 ? input[1].columns() : 0)) {}
 
   void run() {
-    std::vector<std::int64_t> order(static_cast<std::size_t>(s_.batch));
+    Scratch<std::int64_t> order(static_cast<std::size_t>(s_.batch));
     std::iota(order.begin(), order.end(), std::int64_t{0});
     std::stable_sort(order.begin(), order.end(),
                      [&](std::int64_t a, std::int64_t b) { return s_.lengths[a] > s_.lengths[b]; });
@@ -99,7 +100,7 @@ class SequenceRun {
 
   struct Unit {
     std::int64_t direction;
-    std::vector<std::int64_t> rows;  // of the batch
+    Scratch<std::int64_t> rows;  // of the batch
   };
 
   bool is_for_teams() const {

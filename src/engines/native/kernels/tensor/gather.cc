@@ -9,6 +9,7 @@
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/common/text.h"
 #include "engines/native/kernels/register.h"
+#include "engines/native/scratch.h"
 #include "ir/attributes.h"
 
 namespace xrt::native {
@@ -27,9 +28,15 @@ std::int64_t checked_index(std::int64_t index, std::int64_t size) {
   return index < 0 ? index + size : index;
 }
 
+void check_integers(const Tensor& indices) {
+  if (!is_integer(indices.dtype())) fail("the indices are no integers");
+}
+
 // All indices as int64, checked against one size.
-std::vector<std::int64_t> checked_indices(const Tensor& indices, std::int64_t size) {
-  std::vector<std::int64_t> result = indices.to_int64();
+Scratch<std::int64_t> checked_indices(const Tensor& indices, std::int64_t size) {
+  check_integers(indices);
+  Scratch<std::int64_t> result(static_cast<std::size_t>(indices.count()));
+  load_int64(indices.dtype(), indices.raw(), 0, indices.count(), result.data());
   for (std::int64_t& i : result) i = checked_index(i, size);
   return result;
 }
@@ -58,7 +65,7 @@ Created create_gather(const KernelCreateContext& create) {
       copy_elements(x.dtype(), x.raw(), checked_index(index, size) * inner, y.raw(), 0, inner);
       return;
     }
-    const std::vector<std::int64_t> where = checked_indices(indices, size);
+    const Scratch<std::int64_t> where = checked_indices(indices, size);
     const auto count = static_cast<std::int64_t>(where.size());
     const std::int64_t grain = std::max<std::int64_t>(32768 / std::max<std::int64_t>(inner, 1), 1);
     if (inner == 1 && x.dtype() != DType::kString) {
@@ -123,7 +130,7 @@ Created create_gather_elements(const KernelCreateContext& create) {
     const Tensor& indices = k.input(1);
     const std::size_t axis = normalize_axis(given_axis, x.rank());
     check_within(indices.dims(), x.dims(), axis);
-    const std::vector<std::int64_t> where = checked_indices(indices, x.dims()[axis]);
+    const Scratch<std::int64_t> where = checked_indices(indices, x.dims()[axis]);
     Tensor& y = k.output(0, x.dtype(), indices.dims());
     const Dims strides = dense_strides(x.dims());
     dispatch_move(x.dtype(), [&]<typename T>() {
@@ -137,18 +144,17 @@ Created create_gather_elements(const KernelCreateContext& create) {
 }
 
 // Offsets, in elements of `dims`, of the slices that the index tuples name.
-std::vector<std::int64_t> tuple_offsets(const Tensor& indices, const Dims& dims,
-                                        std::size_t first_axis) {
+Scratch<std::int64_t> tuple_offsets(const Tensor& indices, const Dims& dims,
+                                    std::size_t first_axis) {
+  check_integers(indices);
   if (indices.rank() == 0) fail("the indices have no axis");
   const auto depth = static_cast<std::size_t>(indices.dims().back());
   if (first_axis + depth > dims.size()) fail("an index tuple has more entries than there are axes");
-  std::vector<std::int64_t> converted_values;
-  if (indices.dtype() != DType::kInt64) converted_values = indices.to_int64();
-  const std::int64_t* values =
-      indices.dtype() == DType::kInt64 ? indices.data<std::int64_t>() : converted_values.data();
+  const Tensor wide = converted(indices, DType::kInt64);
+  const auto* values = wide.data<std::int64_t>();
   const Dims strides = dense_strides(dims);
   const auto tuples = static_cast<std::size_t>(product(indices.dims(), 0, indices.rank() - 1));
-  std::vector<std::int64_t> offsets(tuples);
+  Scratch<std::int64_t> offsets(tuples);
   TimeCheck time;
   for (std::size_t t = 0; t < tuples; ++t) {
     time.spend(static_cast<std::int64_t>(depth));
@@ -170,7 +176,7 @@ Created create_gather_nd(const KernelCreateContext& create) {
     if (!std::equal(x.dims().begin(), x.dims().begin() + batch, indices.dims().begin())) {
       fail("the batch axes differ");
     }
-    const std::vector<std::int64_t> offsets = tuple_offsets(indices, x.dims(), b);
+    const Scratch<std::int64_t> offsets = tuple_offsets(indices, x.dims(), b);
     const auto depth = static_cast<std::size_t>(indices.dims().back());
     Dims dims(indices.dims().begin(), indices.dims().end() - 1);
     dims.insert(dims.end(), x.dims().begin() + static_cast<std::ptrdiff_t>(b + depth),
@@ -182,7 +188,7 @@ Created create_gather_nd(const KernelCreateContext& create) {
     const std::int64_t per_batch =
         batches == 0 ? 0 : static_cast<std::int64_t>(offsets.size()) / batches;
     TimeCheck time;
-    for (std::size_t i = 0; i < offsets.size(); ++i) {
+    for (std::size_t i = 0; inner > 0 && i < offsets.size(); ++i) {
       time.spend(kElementWork + inner);
       const std::int64_t start = static_cast<std::int64_t>(i) / per_batch * batch_size;
       copy_elements(x.dtype(), x.raw(), start + offsets[i], y.raw(),
@@ -299,7 +305,7 @@ Created create_scatter_elements(const KernelCreateContext& create) {
       });
       return;
     }
-    const std::vector<std::int64_t> where = checked_indices(indices, x.dims()[axis]);
+    const Scratch<std::int64_t> where = checked_indices(indices, x.dims()[axis]);
     scatter(k, x, updates, update, [&](auto&& put) {
       for_elements(dims, strides, axis, [&](std::int64_t e, std::int64_t offset) {
         put(e, offset + where[e] * strides[axis], std::int64_t{1});
@@ -314,14 +320,14 @@ Created create_scatter_nd(const KernelCreateContext& create) {
     const Tensor& x = k.input(0);
     const Tensor& indices = k.input(1);
     const Tensor& updates = k.input(2);
-    const std::vector<std::int64_t> offsets = tuple_offsets(indices, x.dims(), 0);
+    const Scratch<std::int64_t> offsets = tuple_offsets(indices, x.dims(), 0);
     const auto depth = static_cast<std::size_t>(indices.dims().back());
     const std::int64_t inner = product(x.dims(), depth, x.rank());
     if (updates.count() != static_cast<std::int64_t>(offsets.size()) * inner) {
       fail("updates of shape " + shape_text(updates.dims()) + " do not fit the indices");
     }
     scatter(k, x, updates, update, [&](auto&& put) {
-      for (std::size_t i = 0; i < offsets.size(); ++i) {
+      for (std::size_t i = 0; inner > 0 && i < offsets.size(); ++i) {
         put(static_cast<std::int64_t>(i) * inner, offsets[i], inner);
       }
     });
@@ -338,17 +344,19 @@ Created create_tensor_scatter(const KernelCreateContext& create) {
     const std::size_t axis = normalize_axis(given_axis, x.rank());
     if (axis == 0 || updates.rank() != x.rank()) fail("the axis is the batch axis");
     const std::int64_t batches = x.dims()[0];
-    std::vector<std::int64_t> starts(static_cast<std::size_t>(batches));
+    std::vector<std::int64_t> starts;
     if (k.has_input(2)) starts = ints_input(k, 2);
     const std::int64_t size = x.dims()[axis];
     const std::int64_t length = updates.dims()[axis];
     Dims expected = x.dims();
     expected[axis] = length;
-    if (updates.dims() != expected || static_cast<std::int64_t>(starts.size()) != batches) {
+    if (updates.dims() != expected ||
+        (k.has_input(2) && static_cast<std::int64_t>(starts.size()) != batches)) {
       fail("the update's shape " + shape_text(updates.dims()) + " does not fit");
     }
     const std::int64_t middle = product(x.dims(), 1, axis);
     const std::int64_t inner = product(x.dims(), axis + 1, x.rank());
+    if (!k.has_input(2) && batches > 0) starts.push_back(0);  // of all
     for (std::int64_t& start : starts) {
       if (start < 0 || (circular ? size == 0 && length > 0 : start > size - length)) {
         fail("write index " + std::to_string(start) + " is outside the cache");
@@ -356,11 +364,12 @@ Created create_tensor_scatter(const KernelCreateContext& create) {
       if (circular && size > 0) start %= size;
     }
     scatter(k, x, updates, Update::kSet, [&](auto&& put) {
-      for (std::int64_t b = 0; b < batches; ++b) {
+      for (std::int64_t b = 0; updates.count() > 0 && b < batches; ++b) {
+        const std::int64_t start = starts[starts.size() == 1 ? 0 : static_cast<std::size_t>(b)];
         for (std::int64_t m = 0; m < middle; ++m) {
           const std::int64_t row = b * middle + m;
           for (std::int64_t s = 0; s < length; ++s) {
-            const std::int64_t to = circular ? (starts[b] + s) % size : starts[b] + s;
+            const std::int64_t to = circular ? (start + s) % size : start + s;
             put((row * length + s) * inner, (row * size + to) * inner, inner);
           }
         }
@@ -410,7 +419,7 @@ Created create_compress(const KernelCreateContext& create) {
     const Tensor& condition = k.input(1);
     const std::size_t axis = flat ? 0 : normalize_axis(given_axis, x.rank());
     const std::int64_t size = flat ? x.count() : x.dims()[axis];
-    std::vector<std::int64_t> kept;
+    Scratch<std::int64_t> kept;
     for (std::int64_t i = 0; i < std::min(size, condition.count()); ++i) {
       if (condition.data<std::uint8_t>()[i] != 0) kept.push_back(i);
     }
@@ -421,7 +430,7 @@ Created create_compress(const KernelCreateContext& create) {
     const std::int64_t outer = flat ? 1 : product(x.dims(), 0, axis);
     const std::int64_t inner = flat ? 1 : product(x.dims(), axis + 1, x.rank());
     TimeCheck time;
-    for (std::int64_t o = 0; o < outer; ++o) {
+    for (std::int64_t o = 0; y.count() > 0 && o < outer; ++o) {
       for (std::int64_t i = 0; i < count; ++i) {
         time.spend(kElementWork + inner);
         copy_elements(x.dtype(), x.raw(), (o * size + kept[i]) * inner, y.raw(),

@@ -10,6 +10,7 @@
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
+#include "engines/native/scratch.h"
 #include "ir/attributes.h"
 
 namespace xrt::native {
@@ -72,12 +73,15 @@ Created create_eye_like(const KernelCreateContext& create) {
     if (x.rank() != 2) fail("the input is no matrix");
     const DType dtype = given == DType::kUndefined ? x.dtype() : given;
     Tensor& y = k.output(0, dtype, x.dims());
-    const std::int64_t columns = x.dims()[1];
-    std::vector<double> row(static_cast<std::size_t>(columns));
-    for (std::int64_t r = 0; r < x.dims()[0]; ++r) {
-      std::fill(row.begin(), row.end(), 0.0);
-      if (shift >= -r && shift < columns - r) row[r + shift] = 1.0;
-      store_double(dtype, row.data(), columns, y.raw(), r * columns);
+    const std::int64_t rows = x.dims()[0], columns = x.dims()[1];
+    std::fill_n(static_cast<std::byte*>(y.raw()), y.bytes(), std::byte{0});
+    if (y.count() == 0 || shift >= columns || shift <= -rows) return;
+    TimeCheck time;
+    constexpr double kOne = 1;
+    for (std::int64_t r = std::max<std::int64_t>(-shift, 0); r < std::min(rows, columns - shift);
+         ++r) {
+      time.spend(kNumberWork);
+      store_double(dtype, &kOne, 1, y.raw(), r * columns + r + shift);
     }
   });
 }
@@ -207,7 +211,8 @@ Created create_multinomial(const KernelCreateContext& create) {
     if (x.rank() != 2 || x.dims()[1] < 1) fail("the input is no matrix with columns");
     const std::int64_t classes = x.dims()[1];
     Tensor& y = k.output(0, dtype, {x.dims()[0], samples});
-    std::vector<double> sums(static_cast<std::size_t>(classes));
+    if (y.count() == 0) return;
+    Scratch<double> sums(static_cast<std::size_t>(classes));
     Random random = seed.generator();
     TimeCheck time;
     for (std::int64_t row = 0; row < x.dims()[0]; ++row) {

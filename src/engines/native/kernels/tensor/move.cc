@@ -2,8 +2,11 @@
 // Ops that only move elements at regular distances: Transpose, Slice, Split, Concat, Expand, Tile,
 // DepthToSpace, SpaceToDepth, Pad, Trilu, ReverseSequence.
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <span>
 
+#include "base/work_scope.h"
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/strided.h"
@@ -129,7 +132,7 @@ Created create_split(const KernelCreateContext& create) {
       dims[axis] = parts[i];
       if (k.wants_output(i)) {
         Tensor& y = k.output(i, x.dtype(), dims);
-        for (std::int64_t row = 0; row < outer; ++row) {
+        for (std::int64_t row = 0; y.count() > 0 && row < outer; ++row) {
           copy_elements(x.dtype(), x.raw(), (row * size + at) * inner, y.raw(),
                         row * parts[i] * inner, parts[i] * inner);
         }
@@ -163,6 +166,7 @@ Created create_concat(const KernelCreateContext& create) {
     for (std::size_t i = 0; i < k.input_count(); ++i) {
       const Tensor& x = k.input(i);
       const std::int64_t length = x.dims()[axis] * inner;
+      if (length == 0) continue;
       const std::int64_t grain =
           std::max<std::int64_t>(65536 / std::max<std::int64_t>(length, 1), 1);
       k.parallel_for(outer, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -262,78 +266,135 @@ Created create_space_to_depth(const KernelCreateContext& create) {
 
 enum class PadMode : std::uint8_t { kConstant, kReflect, kEdge, kWrap };
 
-// The source index of each target index along one axis; -1: the fill value. What negative pads cut
-// off is gone before anything is repeated, as ONNX Runtime has it.
-std::vector<std::int64_t> pad_indices(std::int64_t size, std::int64_t before, std::int64_t after,
-                                      PadMode mode) {
-  constexpr std::int64_t kHuge = std::int64_t{1} << 48;  // sums of what is less do not overflow
-  const auto is_huge = [](std::int64_t pad) { return pad > kHuge || pad < -kHuge; };
-  if (is_huge(before) || is_huge(after) || size + before + after < 0) {
-    fail("the padded size is negative or too large");
+// One axis of a Pad. What negative pads cut off is gone before anything is repeated, as ONNX
+// Runtime has it: `left` elements from `cut` on are there, behind `before` that are made.
+struct PadAxis {
+  PadAxis(std::int64_t size, std::int64_t before_size, std::int64_t after_size, PadMode pad_mode)
+      : mode(pad_mode) {
+    constexpr std::int64_t kHuge = std::int64_t{1} << 48;  // pads that are less do not overflow
+    const auto is_huge = [](std::int64_t pad) { return pad > kHuge || pad < -kHuge; };
+    if (is_huge(before_size) || is_huge(after_size) || size + before_size + after_size < 0) {
+      fail("the padded size is negative or too large");
+    }
+    total = size + before_size + after_size;
+    before = std::max<std::int64_t>(before_size, 0);
+    cut = std::max<std::int64_t>(-before_size, 0);
+    left = size - cut - std::max<std::int64_t>(-after_size, 0);
+    if (mode != PadMode::kConstant && left <= 0 && total > 0) {
+      fail("an empty axis cannot be padded");
+    }
+    for (std::int64_t i = 0; is_short() && i < total; ++i) {
+      sources[static_cast<std::size_t>(i)] = find(i);
+    }
   }
-  const std::int64_t total = size + before + after;
-  if (total > (std::int64_t{1} << 28)) throw Error(ErrorCode::kResource, "the result is too large");
-  const std::int64_t cut = std::max<std::int64_t>(-before, 0);
-  const std::int64_t left = size - cut - std::max<std::int64_t>(-after, 0);
-  if (mode != PadMode::kConstant && left <= 0 && total > 0) fail("an empty axis cannot be padded");
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(total));
-  for (std::int64_t i = 0; i < total; ++i) {
-    std::int64_t s = i - std::max<std::int64_t>(before, 0);
-    if (s < 0 || s >= left) {
-      switch (mode) {
-        case PadMode::kConstant:
-          s = -1;
-          break;
-        case PadMode::kEdge:
-          s = std::clamp<std::int64_t>(s, 0, left - 1);
-          break;
-        case PadMode::kWrap:
-          s = (s % left + left) % left;
-          break;
-        case PadMode::kReflect: {
-          if (left == 1) {
-            s = 0;
-            break;
-          }
-          const std::int64_t period = 2 * (left - 1);
-          s = (s % period + period) % period;
-          if (s >= left) s = period - s;
+
+  // Those targets that are copied: from the first up to and without the second.
+  std::int64_t begin() const { return std::min(before, total); }
+  std::int64_t end() const {
+    return std::clamp(before + std::max<std::int64_t>(left, 0), begin(), total);
+  }
+
+  // The source index of a target; -1: the fill value.
+  std::int64_t source(std::int64_t target) const {
+    return is_short() ? sources[static_cast<std::size_t>(target)] : find(target);
+  }
+  bool is_short() const { return total <= kShort; }
+
+  PadMode mode;
+  std::int64_t before = 0, cut = 0, left = 0, total = 0;
+
+ private:
+  static constexpr std::int64_t kShort = 32;
+
+  std::int64_t find(std::int64_t target) const {
+    std::int64_t s = target - before;
+    if (s >= 0 && s < left) return s + cut;
+    switch (mode) {
+      case PadMode::kConstant:
+        return -1;
+      case PadMode::kEdge:
+        s = std::clamp<std::int64_t>(s, 0, left - 1);
+        break;
+      case PadMode::kWrap:
+        s = (s % left + left) % left;
+        break;
+      case PadMode::kReflect: {
+        if (left == 1) {
+          s = 0;
           break;
         }
+        const std::int64_t period = 2 * (left - 1);
+        s = (s % period + period) % period;
+        if (s >= left) s = period - s;
+        break;
       }
     }
-    indices[i] = s < 0 ? s : s + cut;
+    return s + cut;
   }
-  return indices;
-}
+
+  std::array<std::int64_t, kShort> sources = {};  // of a short axis, which is often asked
+};
 
 template <typename T>
-void pad_axes(const T* source, const Dims& in_strides,
-              const std::vector<std::vector<std::int64_t>>& indices, std::size_t axis, bool filled,
-              const T& fill, T*& target) {
-  const std::vector<std::int64_t>& map = indices[axis];
-  const bool last = axis + 1 == indices.size();
-  for (const std::int64_t s : map) {
-    const bool outside = filled || s < 0;
-    if (last) {
-      assign_element(*target++, outside ? fill : source[s]);
+struct Padding {
+  std::span<const PadAxis> axes;
+  Dims in_strides, out_strides;
+  T fill;
+  TimeCheck time;
+
+  void run(const T* source, std::size_t axis, T* target) {
+    const PadAxis& a = axes[axis];
+    const std::int64_t step = out_strides[axis];
+    if (axis + 1 < axes.size()) {
+      for (std::int64_t i = 0; i < a.total; ++i) {
+        const std::int64_t s = a.source(i);
+        if (s < 0) {
+          time.spend(step);
+          fill_elements(target + i * step, step, fill);
+        } else {
+          run(source + s * in_strides[axis], axis + 1, target + i * step);
+        }
+      }
+      return;
+    }
+    time.spend(a.total);
+    if (a.is_short()) {
+      for (std::int64_t i = 0; i < a.total; ++i) {
+        const std::int64_t s = a.source(i);
+        assign_element(target[i], s < 0 ? fill : source[s]);
+      }
+      return;
+    }
+    outside(a, source, 0, a.begin(), target);
+    if (a.end() > a.begin()) {
+      assign_elements(source + a.source(a.begin()), a.end() - a.begin(), target + a.begin());
+    }
+    outside(a, source, a.end(), a.total, target);
+  }
+
+ private:
+  void outside(const PadAxis& a, const T* source, std::int64_t begin, std::int64_t end, T* target) {
+    if (a.mode == PadMode::kConstant) {
+      fill_elements(target + begin, end - begin, fill);
     } else {
-      pad_axes(outside ? source : source + s * in_strides[axis], in_strides, indices, axis + 1,
-               outside, fill, target);
+      for (std::int64_t i = begin; i < end; ++i) assign_element(target[i], source[a.source(i)]);
     }
   }
-}
+};
 
-void pad_tensor(const Tensor& x, const std::vector<std::vector<std::int64_t>>& indices,
-                const Tensor* fill, Tensor& y) {
+void pad_tensor(const Tensor& x, const std::vector<PadAxis>& axes, const Tensor* fill, Tensor& y) {
+  if (y.count() == 0) return;
   dispatch_move(x.dtype(), [&]<typename T>() {
-    const T value = fill != nullptr ? fill->data<T>()[0] : T{};
-    T* target = y.data<T>();
-    if (indices.empty()) {
-      assign_element(*target, x.data<T>()[0]);
-    } else if (y.count() > 0) {
-      pad_axes(x.data<T>(), dense_strides(x.dims()), indices, 0, false, value, target);
+    if (axes.empty()) {
+      assign_element(*y.data<T>(), x.data<T>()[0]);
+      return;
     }
+    Padding<T> padding{axes,
+                       dense_strides(x.dims()),
+                       dense_strides(y.dims()),
+                       fill != nullptr ? fill->data<T>()[0] : T{},
+                       {}};
+    padding.run(x.data<T>(), 0, y.data<T>());
   });
 }
 
@@ -359,24 +420,23 @@ Created create_pad(const KernelCreateContext& create) {
     std::iota(axes.begin(), axes.end(), std::size_t{0});
     if (k.has_input(3)) axes = normalize_axes(ints_input(k, 3), x.rank());
     if (pads.size() != 2 * axes.size()) fail("'pads' has not two entries per axis");
-    std::vector<std::vector<std::int64_t>> indices(x.rank());
+    std::vector<PadAxis> plan;
     Dims dims = x.dims();
     for (std::size_t a = 0; a < x.rank(); ++a) {
       const auto found = std::find(axes.begin(), axes.end(), a);
       const auto i = static_cast<std::size_t>(found - axes.begin());
       const bool padded = found != axes.end();
-      indices[a] =
-          pad_indices(dims[a], padded ? pads[i] : 0, padded ? pads[i + axes.size()] : 0, mode);
-      dims[a] = static_cast<std::int64_t>(indices[a].size());
+      plan.emplace_back(dims[a], padded ? pads[i] : 0, padded ? pads[i + axes.size()] : 0, mode);
+      dims[a] = plan.back().total;
     }
     Tensor& y = k.output(0, x.dtype(), dims);
     if (is_packed(x.dtype())) {
       Tensor bytes = Tensor::allocate(DType::kUInt8, dims);
       const Tensor fill_byte = fill != nullptr ? unpack_elements(*fill) : Tensor();
-      pad_tensor(unpack_elements(x), indices, fill != nullptr ? &fill_byte : nullptr, bytes);
+      pad_tensor(unpack_elements(x), plan, fill != nullptr ? &fill_byte : nullptr, bytes);
       pack_elements(bytes, y);
     } else {
-      pad_tensor(x, indices, fill, y);
+      pad_tensor(x, plan, fill, y);
     }
   });
 }
@@ -392,15 +452,24 @@ Created create_trilu(const KernelCreateContext& create) {
     const std::int64_t columns = x.dims()[x.rank() - 1];
     const std::int64_t shift = std::clamp<std::int64_t>(diagonal, -rows - 1, columns + 1);
     Tensor& y = k.output(0, x.dtype(), x.dims());
+    if (y.count() == 0) return;
     const std::int64_t count = product(x.dims(), 0, x.rank() - 2) * rows;
+    TimeCheck time;
     dispatch_move(x.dtype(), [&]<typename T>() {
       const T* in = x.data<T>();
       T* out = y.data<T>();
       for (std::int64_t row = 0; row < count; ++row) {
-        const std::int64_t border = row % rows + shift;
-        for (std::int64_t c = 0; c < columns; ++c) {
-          const bool kept = upper ? c >= border : c <= border;
-          assign_element(out[row * columns + c], kept ? in[row * columns + c] : T{});
+        time.spend(columns);
+        const std::int64_t border =
+            std::clamp<std::int64_t>(row % rows + shift + (upper ? 0 : 1), 0, columns);
+        const T* from = in + row * columns;
+        T* to = out + row * columns;
+        if (upper) {
+          fill_elements(to, border, T{});
+          assign_elements(from + border, columns - border, to + border);
+        } else {
+          assign_elements(from, border, to);
+          fill_elements(to + border, columns - border, T{});
         }
       }
     });
@@ -423,9 +492,11 @@ Created create_reverse_sequence(const KernelCreateContext& create) {
     const std::int64_t time_stride = time_axis == 0 ? batches * inner : inner;
     const std::int64_t batch_stride = time_axis == 0 ? inner : times * inner;
     Tensor& y = k.output(0, x.dtype(), d);
+    TimeCheck time;
     for (std::int64_t b = 0; b < batches; ++b) {
       if (lengths[b] < 0 || lengths[b] > times) fail("a length is outside the time axis");
-      for (std::int64_t t = 0; t < times; ++t) {
+      for (std::int64_t t = 0; inner > 0 && t < times; ++t) {
+        time.spend(inner);
         const std::int64_t from = t < lengths[b] ? lengths[b] - 1 - t : t;
         copy_elements(x.dtype(), x.raw(), from * time_stride + b * batch_stride, y.raw(),
                       t * time_stride + b * batch_stride, inner);

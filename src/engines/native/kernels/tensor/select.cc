@@ -9,6 +9,7 @@
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
+#include "engines/native/scratch.h"
 #include "ir/attributes.h"
 
 namespace xrt::native {
@@ -19,7 +20,7 @@ using Created = std::unique_ptr<Kernel>;
 
 void run_non_zero(KernelContext& k) {
   const Tensor& x = k.input(0);
-  std::vector<std::int64_t> found;
+  Scratch<std::int64_t> found;
   TimeCheck time;
   const auto collect = [&]<typename T>() {
     const T* in = x.data<T>();
@@ -63,7 +64,7 @@ void run_non_zero(KernelContext& k) {
 
 template <typename T>
 void top_of_row(const T* x, std::int64_t n, std::int64_t step, std::int64_t count, bool largest,
-                std::vector<std::int64_t>& order, T* values, std::int64_t* indices) {
+                Scratch<std::int64_t>& order, T* values, std::int64_t* indices) {
   order.resize(static_cast<std::size_t>(n));
   std::iota(order.begin(), order.end(), std::int64_t{0});
   // NaN counts as the largest; equal elements keep their order.
@@ -129,7 +130,7 @@ Created create_top_k(const KernelCreateContext& create) {
     dispatch_number(compute, [&]<typename T>() {
       k.parallel_for(
           rows, std::max<std::int64_t>(2048 / n, 1), [&](std::int64_t begin, std::int64_t end) {
-            std::vector<std::int64_t> order;
+            Scratch<std::int64_t> order;
             for (std::int64_t row = begin; row < end; ++row) {
               const std::int64_t outer = row / inner;
               const std::int64_t column = row % inner;
@@ -171,19 +172,30 @@ struct Slices {
 };
 
 struct UniqueResult {
-  std::vector<std::int64_t> first;    // of each distinct slice, in output order
-  std::vector<std::int64_t> inverse;  // output position of each slice
-  std::vector<std::int64_t> counts;
+  Scratch<std::int64_t> first;    // of each distinct slice, in output order
+  Scratch<std::int64_t> inverse;  // output position of each slice, where `wants_inverse`
+  Scratch<std::int64_t> counts;
 };
 
 template <typename T>
-UniqueResult find_unique(Slices<T> slices, bool sorted) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(slices.size));
-  std::iota(order.begin(), order.end(), std::int64_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::int64_t a, std::int64_t b) { return slices.compare(a, b) < 0; });
+UniqueResult find_unique(Slices<T> slices, bool sorted, bool wants_inverse) {
   UniqueResult result;
-  std::vector<std::int64_t> group(order.size());
+  if (slices.outer * slices.inner == 0) {  // they are all the same
+    if (slices.size == 0) return result;
+    result.first.push_back(0);
+    result.counts.push_back(slices.size);
+    if (wants_inverse) result.inverse.resize(static_cast<std::size_t>(slices.size));
+    return result;
+  }
+  Scratch<std::int64_t> order(static_cast<std::size_t>(slices.size));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  {
+    Scratch<std::int64_t> merged;  // as many as the sort takes for itself
+    merged.reserve(order.size() / 2 + 1);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::int64_t a, std::int64_t b) { return slices.compare(a, b) < 0; });
+  }
+  Scratch<std::int64_t> group(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
     if (i == 0 || slices.compare(order[i - 1], order[i]) != 0) {
       result.first.push_back(order[i]);
@@ -194,12 +206,12 @@ UniqueResult find_unique(Slices<T> slices, bool sorted) {
   }
   if (!sorted) {
     // In the order of first occurrence.
-    std::vector<std::int64_t> by_first(result.first.size());
+    Scratch<std::int64_t> by_first(result.first.size());
     std::iota(by_first.begin(), by_first.end(), std::int64_t{0});
     std::sort(by_first.begin(), by_first.end(),
               [&](std::int64_t a, std::int64_t b) { return result.first[a] < result.first[b]; });
     UniqueResult reordered;
-    std::vector<std::int64_t> place(by_first.size());
+    Scratch<std::int64_t> place(by_first.size());
     for (std::size_t i = 0; i < by_first.size(); ++i) {
       place[by_first[i]] = static_cast<std::int64_t>(i);
       reordered.first.push_back(result.first[by_first[i]]);
@@ -228,7 +240,7 @@ Created create_unique(const KernelCreateContext& create) {
     const Tensor wide = compute == DType::kString ? x : converted(x, compute);
     UniqueResult found;
     const auto search = [&]<typename T>() {
-      found = find_unique(Slices<T>{wide.data<T>(), outer, size, inner}, sorted);
+      found = find_unique(Slices<T>{wide.data<T>(), outer, size, inner}, sorted, k.wants_output(2));
     };
     if (compute == DType::kString)
       search.template operator()<std::string>();
@@ -238,13 +250,15 @@ Created create_unique(const KernelCreateContext& create) {
     Dims dims = flat ? Dims{count} : x.dims();
     dims[axis] = count;
     Tensor& y = k.output(0, x.dtype(), dims);
-    for (std::int64_t o = 0; o < outer; ++o) {
+    TimeCheck time;
+    for (std::int64_t o = 0; y.count() > 0 && o < outer; ++o) {
       for (std::int64_t i = 0; i < count; ++i) {
+        time.spend(inner);
         copy_elements(x.dtype(), x.raw(), (o * size + found.first[i]) * inner, y.raw(),
                       (o * count + i) * inner, inner);
       }
     }
-    const std::vector<std::int64_t>* lists[] = {&found.first, &found.inverse, &found.counts};
+    const Scratch<std::int64_t>* lists[] = {&found.first, &found.inverse, &found.counts};
     for (std::size_t i = 0; i < 3; ++i) {
       if (!k.wants_output(i + 1)) continue;
       const auto length = static_cast<std::int64_t>(lists[i]->size());

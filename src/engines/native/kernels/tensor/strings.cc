@@ -15,6 +15,7 @@
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/text.h"
 #include "engines/native/kernels/register.h"
+#include "engines/native/scratch.h"
 #include "ir/attributes.h"
 
 namespace xrt::native {
@@ -42,8 +43,8 @@ void run_concat(KernelContext& k) {
 
 bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
-std::vector<std::string> split_at_spaces(const std::string& text, std::int64_t limit) {
-  std::vector<std::string> parts;
+Scratch<std::string> split_at_spaces(const std::string& text, std::int64_t limit) {
+  Scratch<std::string> parts;
   std::size_t at = 0;
   while (true) {
     while (at < text.size() && is_space(text[at])) ++at;
@@ -61,10 +62,10 @@ std::vector<std::string> split_at_spaces(const std::string& text, std::int64_t l
   }
 }
 
-std::vector<std::string> split_at(const std::string& text, const std::string& delimiter,
-                                  std::int64_t limit) {
+Scratch<std::string> split_at(const std::string& text, const std::string& delimiter,
+                              std::int64_t limit) {
   if (delimiter.empty()) return split_at_spaces(text, limit);
-  std::vector<std::string> parts;
+  Scratch<std::string> parts;
   if (text.empty()) return parts;
   std::size_t at = 0;
   while (static_cast<std::int64_t>(parts.size()) < limit) {
@@ -82,7 +83,7 @@ Created create_string_split(const KernelCreateContext& create) {
   const std::int64_t limit = create.node().attr_int("maxsplit", INT64_MAX);
   return make_kernel([delimiter, limit](KernelContext& k) {
     const Tensor& x = k.input(0);
-    std::vector<std::vector<std::string>> parts;
+    Scratch<Scratch<std::string>> parts;
     std::size_t longest = 0;
     TimeCheck time;
     for (std::int64_t i = 0; i < x.count(); ++i) {
@@ -150,7 +151,7 @@ Created create_normalizer(const KernelCreateContext& create) {
     if (x.rank() < 1 || x.rank() > 2 || (x.rank() == 2 && x.dims()[0] != 1)) {
       fail("the input is neither [C] nor [1, C]");
     }
-    std::vector<std::string> kept;
+    Scratch<std::string> kept;
     TimeCheck time;
     for (std::int64_t i = 0; i < x.count(); ++i) {
       const std::string& word = x.strings()[i];
@@ -234,7 +235,7 @@ class TfIdf {
 
   std::int64_t width() const { return width_; }
 
-  void run(const std::vector<std::string>& tokens, float* out, TimeCheck& time) const {
+  void run(const Scratch<std::string>& tokens, float* out, TimeCheck& time) const {
     std::vector<float> counts(indexes_.size());
     const auto size = static_cast<std::int64_t>(tokens.size());
     for (std::int64_t skip = 0; skip <= std::min(skips_, size); ++skip) {
@@ -280,7 +281,8 @@ Created create_tf_idf(const KernelCreateContext& create) {
     const std::int64_t rows = matrix ? x.dims()[0] : 1;
     const std::int64_t columns = rows == 0 ? 0 : x.count() / rows;
     Tensor& y = k.output(0, DType::kFloat32, matrix ? Dims{rows, tf.width()} : Dims{tf.width()});
-    std::vector<std::string> tokens(static_cast<std::size_t>(columns));
+    if (y.count() == 0) return;
+    Scratch<std::string> tokens(static_cast<std::size_t>(columns));
     TimeCheck time;
     for (std::int64_t row = 0; row < rows; ++row) {
       for (std::int64_t i = 0; i < columns; ++i) {

@@ -6,11 +6,13 @@
 #include <cmath>
 #include <vector>
 
+#include "base/work_scope.h"
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/common/window.h"
 #include "engines/native/kernels/common/windows.h"
 #include "engines/native/kernels/register.h"
+#include "engines/native/scratch.h"
 #include "ir/attributes.h"
 
 namespace xrt::native {
@@ -28,8 +30,8 @@ Support float_or_double(const NodeView& node) {
 }
 
 // For each element of a window in ONNX's order: its offset in the image, or -1 in the padding.
-std::vector<std::int64_t> places(const Window& w, const Dims& image, std::int64_t window) {
-  std::vector<std::int64_t> result;
+Scratch<std::int64_t> places(const Window& w, const Dims& image, std::int64_t window) {
+  Scratch<std::int64_t> result;
   const std::int64_t count = element_count(w.kernel);
   for (std::int64_t k = 0; k < count; ++k) {
     std::int64_t rest_window = window;
@@ -78,8 +80,11 @@ Created create_conv_weight_gradient(const KernelCreateContext& create) {
     const std::int64_t windows = element_count(w.output);
     const std::int64_t kernel = element_count(w.kernel);
     const std::int64_t plane = element_count(image);
-    std::vector<std::int64_t> offsets;
-    for (std::int64_t o = 0; o < windows; ++o) {
+    const bool is_empty = x.count() == 0 || dy.count() == 0;
+    Scratch<std::int64_t> offsets;
+    TimeCheck time;
+    for (std::int64_t o = 0; !is_empty && o < windows; ++o) {
+      time.spend(kernel);
       const auto row = places(w, image, o);
       offsets.insert(offsets.end(), row.begin(), row.end());
     }
@@ -87,12 +92,12 @@ Created create_conv_weight_gradient(const KernelCreateContext& create) {
       const T* in = x.data<T>();
       const T* out = dy.data<T>();
       k.parallel_for(maps * each, 1, [&](std::int64_t begin, std::int64_t end) {
-        std::vector<double> sums(static_cast<std::size_t>(kernel));
+        Scratch<double> sums(static_cast<std::size_t>(kernel));
         for (std::int64_t i = begin; i < end; ++i) {
           const std::int64_t m = i / each;
           const std::int64_t c = m / (maps / groups) * each + i % each;
           std::fill(sums.begin(), sums.end(), 0.0);
-          for (std::int64_t n = 0; n < batch; ++n) {
+          for (std::int64_t n = 0; !is_empty && n < batch; ++n) {
             const T* from = in + (n * channels + c) * plane;
             const T* by = out + (n * maps + m) * windows;
             for (std::int64_t o = 0; o < windows; ++o) {
@@ -110,7 +115,7 @@ Created create_conv_weight_gradient(const KernelCreateContext& create) {
       if (db == nullptr) return;
       for (std::int64_t m = 0; m < maps; ++m) {
         double sum = 0;
-        for (std::int64_t n = 0; n < batch; ++n) {
+        for (std::int64_t n = 0; !is_empty && n < batch; ++n) {
           const T* row = out + (n * maps + m) * windows;
           for (std::int64_t o = 0; o < windows; ++o) sum += row[o];
         }
@@ -135,6 +140,7 @@ Created create_max_pool_gradient(const KernelCreateContext& create) {
     Tensor& dx = k.output(0, x.dtype(), x.dims());
     const std::int64_t windows = element_count(w.output);
     const std::int64_t plane = element_count(image);
+    if (dx.count() == 0) return;
     dispatch_float(x.dtype(), [&]<typename T>() {
       k.parallel_for(x.dims()[0] * x.dims()[1], 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t p = begin; p < end; ++p) {
@@ -163,7 +169,7 @@ Created create_batch_norm_gradient(const KernelCreateContext& create) {
     if (x.rank() < 2 || dy.dims() != x.dims() || dy.dtype() != x.dtype()) {
       fail("X and dY must be of one shape and type, with channels");
     }
-    const std::int64_t batch = x.dims()[0];
+    const std::int64_t batch = x.count() == 0 ? 0 : x.dims()[0];
     const std::int64_t channels = x.dims()[1];
     const std::int64_t plane = x.count() == 0 ? 0 : x.count() / (batch * channels);
     for (std::size_t i = 1; i < 4; ++i) {

@@ -9,6 +9,7 @@
 #include "engines/native/context.h"
 #include "engines/native/kernels/common/convert.h"
 #include "engines/native/kernels/register.h"
+#include "engines/native/scratch.h"
 #include "ir/attributes.h"
 
 namespace xrt::native {
@@ -58,23 +59,30 @@ Created create_nms(const KernelCreateContext& create) {
     const float threshold = float_input(k, 4, 0.0F);
     const std::int64_t classes = scores.dims()[1];
     const std::int64_t count = boxes.dims()[1];
-    std::vector<std::array<std::int64_t, 3>> selected;
-    std::vector<Box> all(static_cast<std::size_t>(count));
-    std::vector<std::int64_t> order;
-    std::vector<std::int64_t> kept;
+    Scratch<std::array<std::int64_t, 3>> selected;
+    const bool selects = limit > 0 && scores.count() > 0;
+    Scratch<Box> all(static_cast<std::size_t>(selects ? count : 0));
+    Scratch<std::int64_t> order;
+    Scratch<std::int64_t> kept;
     TimeCheck time;
-    for (std::int64_t batch = 0; limit > 0 && batch < boxes.dims()[0]; ++batch) {
+    for (std::int64_t batch = 0; selects && batch < boxes.dims()[0]; ++batch) {
       for (std::int64_t i = 0; i < count; ++i) {
         all[i] = read_box(boxes.data<float>() + (batch * count + i) * 4, centre);
       }
       for (std::int64_t c = 0; c < classes; ++c) {
         const float* score = scores.data<float>() + (batch * classes + c) * count;
+        time.spend(count);
         order.clear();
         for (std::int64_t i = 0; i < count; ++i) {
           if (!has_threshold || score[i] > threshold) order.push_back(i);
         }
-        std::stable_sort(order.begin(), order.end(),
-                         [&](std::int64_t a, std::int64_t b) { return score[a] > score[b]; });
+        // A score that is no number is behind all others.
+        std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+          if (score[a] > score[b]) return true;
+          if (score[a] < score[b]) return false;
+          const bool is_a = score[a] == score[a], is_b = score[b] == score[b];
+          return is_a == is_b ? a < b : is_a;
+        });
         kept.clear();
         for (const std::int64_t i : order) {
           if (static_cast<std::int64_t>(kept.size()) == limit) break;
@@ -146,7 +154,7 @@ Created create_roi_align(const KernelCreateContext& create) {
     const Tensor wide = converted(x, DType::kFloat32);
     const Tensor regions = converted(rois, DType::kFloat32);
     k.parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<Bilinear> samples;
+      Scratch<Bilinear> samples;
       TimeCheck time;
       for (std::int64_t r = begin; r < end; ++r) {
         const float* roi = regions.data<float>() + r * 4;

@@ -14,6 +14,7 @@
 #include "engines/native/kernels/common/strided.h"
 #include "engines/native/kernels/register.h"
 #include "engines/native/kernels/vector/vector_ops.h"
+#include "engines/native/scratch.h"
 #include "ir/attributes.h"
 #include "ops/resize_places.h"
 
@@ -77,8 +78,8 @@ double cubic_weight(double x, double a) {
 
 // The source elements that make up one output element.
 struct Taps {
-  std::vector<std::int64_t> index;
-  std::vector<float> weight;
+  Scratch<std::int64_t> index;
+  Scratch<float> weight;
 };
 
 Taps make_taps(const Attributes& a, const ResizedAxis& axis, double x) {
@@ -89,7 +90,11 @@ Taps make_taps(const Attributes& a, const ResizedAxis& axis, double x) {
   const double reach = a.mode == Mode::kLinear ? 1 : 2;
   const auto start = static_cast<std::int64_t>(std::floor(-reach / scale)) + 1;
   Taps taps;
-  std::vector<double> weights;
+  Scratch<double> weights;
+  const auto most = static_cast<std::size_t>(2 - 2 * start);
+  taps.index.reserve(most);
+  taps.weight.reserve(most);
+  weights.reserve(most);
   double sum = 0;
   for (std::int64_t i = start; i < 2 - start; ++i) {
     const double distance = scale * (static_cast<double>(i) - ratio);
@@ -176,7 +181,7 @@ std::vector<ResizedAxis> plan_axes(const Attributes& a, const KernelContext& k,
 }
 
 void resize_by_places(KernelContext& k, const Tensor& x,
-                      const std::vector<std::vector<std::int64_t>>& maps, Tensor& y) {
+                      const std::vector<Scratch<std::int64_t>>& maps, Tensor& y) {
   const std::size_t last = x.rank() - 1;
   const std::int64_t width = y.dims()[last];
   const std::int64_t rows = y.count() / width;
@@ -209,8 +214,7 @@ void resize_by_places(KernelContext& k, const Tensor& x,
 }
 
 // One axis of `x` resized by `taps`; float32.
-Tensor resize_axis(KernelContext& k, const Tensor& x, std::size_t axis,
-                   const std::vector<Taps>& taps) {
+Tensor resize_axis(KernelContext& k, const Tensor& x, std::size_t axis, const Scratch<Taps>& taps) {
   Dims dims = x.dims();
   const std::int64_t in = dims[axis];
   const auto out = static_cast<std::int64_t>(taps.size());
@@ -256,13 +260,7 @@ void run_resize(KernelContext& k, const Attributes& a, std::size_t roi_input,
   const Tensor& x = k.input(0);
   const std::vector<ResizedAxis> plan = plan_axes(a, k, roi_input, scales_input, sizes_input);
   Dims dims;
-  for (const ResizedAxis& axis : plan) {
-    // There is one map entry per index of an axis.
-    if (axis.out > (std::int64_t{1} << 28)) {
-      throw Error(ErrorCode::kResource, "the result is too large");
-    }
-    dims.push_back(axis.out);
-  }
+  for (const ResizedAxis& axis : plan) dims.push_back(axis.out);
   Tensor& y = k.output(0, x.dtype(), dims);
   if (y.count() == 0) return;
   if (x.count() == 0) fail("an empty input cannot be resized to " + shape_text(dims));
@@ -276,7 +274,7 @@ void run_resize(KernelContext& k, const Attributes& a, std::size_t roi_input,
     return !copies &&
            (axis.in != axis.out || axis.scale != 1 || axis.roi_start != 0 || axis.roi_end != 1);
   };
-  std::vector<std::vector<bool>> outside(plan.size());
+  std::vector<Scratch<bool>> outside(plan.size());
   bool any_outside = false;
   for (std::size_t i = 0; a.transform == ResizeTransform::kCrop && i < plan.size(); ++i) {
     outside[i].resize(static_cast<std::size_t>(plan[i].out));
@@ -287,7 +285,7 @@ void run_resize(KernelContext& k, const Attributes& a, std::size_t roi_input,
     }
   }
   if (a.mode == Mode::kNearest) {
-    std::vector<std::vector<std::int64_t>> maps(plan.size());
+    std::vector<Scratch<std::int64_t>> maps(plan.size());
     for (std::size_t i = 0; i < plan.size(); ++i) {
       for (std::int64_t j = 0; j < plan[i].out; ++j) {
         maps[i].push_back(
@@ -303,7 +301,7 @@ void run_resize(KernelContext& k, const Attributes& a, std::size_t roi_input,
     // enlargements, but each earlier pass is vectorised along them.
     for (std::size_t i = 0; i < plan.size(); ++i) {
       if (!resized(plan[i])) continue;
-      std::vector<Taps> taps;
+      Scratch<Taps> taps;
       for (std::int64_t j = 0; j < plan[i].out; ++j) {
         taps.push_back(make_taps(a, plan[i], resized_place(a.transform, plan[i], j)));
       }
