@@ -248,6 +248,8 @@ def wrong_optimizers(function: FunctionView) -> list[str]:
             for type_ in node.output_types
         ):
             found.add("MatMulAddFusion")  # takes a size of 0 for that of its input
+        elif node.op in ("Gather", "Slice"):
+            found.add("GatherSliceToSplitFusion")  # notes each place of an axis, if it be 2**31
     return sorted(found)
 
 

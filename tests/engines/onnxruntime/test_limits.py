@@ -5,12 +5,16 @@ not asked for what cannot be done."""
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from process_growth import PRINT_PEAK
 from small_models import make_model, tensor
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
@@ -124,6 +128,26 @@ def test_a_number_of_gigabytes_that_is_computed_is_looked_at_first() -> None:
     assert program(np.int32(5)).tolist() == [0, 1, 2, 3, 4]
     with pytest.raises(openxrt.ResourceError, match=r"\(Range\).*max_memory_bytes"):
         program(np.int32(1410065408))
+
+
+def test_an_axis_that_is_declared_endless_is_not_counted_through(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Gather", ["x", "first"], ["a"]),
+        helper.make_node("Gather", ["x", "second"], ["b"]),
+        helper.make_node("Add", ["a", "b"], ["y"]),
+    ]
+    constants = [
+        numpy_helper.from_array(np.int64(0), "first"),
+        numpy_helper.from_array(np.int64(1), "second"),
+    ]
+    model = make_model(
+        nodes, [tensor("x", FLOAT, [2**31, 2])], [tensor("y", FLOAT, [2])], constants
+    )
+    loads = "import openxrt, sys; openxrt.load(sys.argv[1], engine='onnxruntime', cache_dir='')"
+    (tmp_path / "model.onnx").write_bytes(model)
+    command = [sys.executable, "-c", loads + PRINT_PEAK, str(tmp_path / "model.onnx")]
+    peak_kib = int(subprocess.run(command, check=True, capture_output=True).stdout)
+    assert peak_kib < 1 << 20
 
 
 def test_windows_whose_columns_take_gigabytes_are_left_to_others() -> None:
