@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,13 @@ EXTERNAL = b"openxrt-constants"
 # threads that do not wait at all (ONNX Runtime 1.31.1: 1.7 ms, 1.3, and 0.9 with this).
 SPIN_US = 1000
 FATAL = 4
+# Making a session takes time that grows with the square of the nodes of which none waits for
+# another: for these, some seconds.
+MOST_SIDE_BY_SIDE = 4096
+TOO_WIDE = (
+    f"it is one of more than {MOST_SIDE_BY_SIDE} nodes side by side, of which it takes minutes to "
+    "make a session"
+)
 
 
 def cause_of(error: BaseException) -> str:
@@ -220,6 +228,20 @@ def may_multiply_a_vector(node: NodeView) -> bool:
         return any(" MatMul(" in v for v in node.attributes.values() if isinstance(v, str))
     right = node.input_types[1]
     return right is None or right.shape is None or len(right.shape) == 1
+
+
+def side_by_side(nodes: list[NodeView]) -> list[str]:
+    """By node, why it is left to others where very many do not wait for each other, or ""."""
+    depths: dict[str, int] = {}
+    widths: Counter[int] = Counter()
+    refusals = []
+    for node in nodes:
+        depth = max((depths[name] for name in node.inputs if name in depths), default=0) + 1
+        depths.update((name, depth) for name in node.outputs)
+        widths[depth] += 1
+        is_one_more = widths[depth] > MOST_SIDE_BY_SIDE
+        refusals.append(TOO_WIDE if is_one_more else "")
+    return refusals
 
 
 def wrong_optimizers(function: FunctionView) -> list[str]:
@@ -425,19 +447,21 @@ class _Answers:
             return {name: self.known[key] for name, key in keys.items()}
 
     def ask(self, graph: GraphView, items: list[tuple[str, NodeView]]) -> None:
-        """Fills `known`: as many sessions as there are refusals, and one."""
-        while items:
+        """Fills `known`: a session for each of a few refusals and one, or one for each node."""
+        for _ in range(16):
+            if not items:
+                return
             cause = self.refusal_of(graph.to_onnx([node for _, node in items], large="input"))
             if not cause:
                 self.known.update((key, True) for key, _ in items)
                 return
             culprit = [item for item in items if _names(cause, item[1].name)]
-            if len(culprit) != 1:  # it does not say which: each by itself
-                for key, node in items:
-                    self.known[key] = self.refusal_of(graph.to_onnx([node], large="input")) or True
-                return
+            if len(culprit) != 1:  # it does not say which
+                break
             self.known[culprit[0][0]] = cause
             items.remove(culprit[0])
+        for key, node in items:
+            self.known[key] = self.refusal_of(graph.to_onnx([node], large="input")) or True
 
 
 def _names(cause: str, name: str) -> bool:
@@ -467,7 +491,8 @@ class OnnxRuntimeEngine:
     def supports_all(self, graph: GraphView) -> list[bool | str]:
         """Answers for all nodes of a graph, from few sessions."""
         nodes = graph.nodes
-        refusals = [refusal(node) for node in nodes]
+        wide = side_by_side(nodes)
+        refusals = [refusal(node) or no for node, no in zip(nodes, wide, strict=True)]
         asked = [node for node, no in zip(nodes, refusals, strict=True) if not no]
         answers = self.answers.graph(graph, asked)
         return [no or answers[node.name] for node, no in zip(nodes, refusals, strict=True)]

@@ -25,8 +25,9 @@ constexpr std::int64_t kInt32Max = 2147483647;
 constexpr std::int64_t kFloat32Exact = 1 << 24;
 // oneDNN describes 12, kernels of the plugin's own fewer, and none of them counts.
 constexpr std::size_t kMostAxes = 8;
-// The time in which a node is compiled grows with the square of its operands: of these, a second.
-constexpr std::size_t kMostOperands = 1024;
+// The time in which a node is compiled grows with the square of its operands, and with the cube
+// where n of them become n - 1 nodes: of these, a second.
+constexpr std::size_t kMostOperands = 1024, kMostElementwiseOperands = 128;
 
 // Why values of this dtype cannot pass through OpenVINO's CPU plugin unchanged.
 std::optional<std::string> dtype_refusal(DType dtype) {
@@ -662,6 +663,11 @@ constexpr Rule kRules[] = {
     {"Unique", unique},
 };
 
+// One of n operands becomes n - 1 of two.
+bool is_list_of_operands(const Node& node) {
+  return node.op == "Max" || node.op == "Mean" || node.op == "Min" || node.op == "Sum";
+}
+
 // Domains that no library of extensions speaks for.
 bool is_ours(const std::string& domain) { return domain == "xrt" || domain.starts_with("ai.onnx"); }
 
@@ -671,8 +677,9 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
   if (!node.domain.empty() && (extension_libraries().empty() || is_ours(node.domain))) {
     return "OpenVINO has no ops of domain '" + node.domain + "'";
   }
+  const std::size_t most = is_list_of_operands(node) ? kMostElementwiseOperands : kMostOperands;
   for (const std::size_t count : {node.inputs.size(), node.outputs.size()}) {
-    if (count <= kMostOperands) continue;
+    if (count <= most) continue;
     return "the CPU plugin takes minutes to compile a node of " + std::to_string(count) +
            " operands or results";
   }
@@ -717,6 +724,10 @@ std::optional<std::string> op_refusal(const Graph& graph, const Node& node) {
 
 std::vector<std::size_t> elementwise_groups(const Graph& graph) {
   const auto is_one = [&](NodeId id) { return is_elementwise(graph.node(id)); };
+  const auto weight = [&](NodeId id) {
+    const Node& node = graph.node(id);
+    return is_list_of_operands(node) ? std::max<std::size_t>(node.inputs.size(), 2) - 1 : 1;
+  };
   std::vector<std::size_t> sizes(graph.node_capacity(), 0);
   std::vector<bool> seen(graph.node_capacity(), false);
   const auto at = [](NodeId id) { return static_cast<std::size_t>(id.index); };
@@ -739,7 +750,9 @@ std::vector<std::size_t> elementwise_groups(const Graph& graph) {
         for (const Use& use : graph.uses(v)) visit(use.node);
       }
     }
-    for (const NodeId id : group) sizes[at(id)] = group.size();
+    std::size_t size = 0;
+    for (const NodeId id : group) size += weight(id);
+    for (const NodeId id : group) sizes[at(id)] = size;
   }
   return sizes;
 }

@@ -224,8 +224,15 @@ std::vector<Support> SupportOracle::check_all(const Graph& graph) {
     out[static_cast<std::size_t>(ids[i].index)] = to_support(answers[i]);
   }
   const std::vector<std::size_t> groups = elementwise_groups(graph);
+  // The plugin compiles each body by itself, in 20 ms and more.
+  constexpr std::size_t kMostWithBodies = 128;
+  std::size_t with_bodies = 0;
   for (const NodeId id : ids) {
     const auto i = static_cast<std::size_t>(id.index);
+    if (out[i] && !Graph::subgraphs(graph.node(id)).empty() && ++with_bodies > kMostWithBodies) {
+      out[i] = Support::no("it is one of more than " + std::to_string(kMostWithBodies) +
+                           " nodes with bodies: compiling them takes the CPU plugin minutes");
+    }
     if (groups[i] <= kMostInOneGroup || !out[i]) continue;
     out[i] =
         Support::no("it is one of " + std::to_string(groups[i]) +

@@ -15,10 +15,10 @@ namespace {
 
 // Each takes a processor some seconds.
 constexpr int kMostNodes = 1000, kMostReductions = 100;
-constexpr std::size_t kMostOperands = 1000, kMostResults = 256;
+constexpr std::size_t kMostOperands = 1000, kMostResults = 256, kMostOutputs = 1000;
 
-// Of compiling: between a third of a millisecond for a product and twenty for a result of its own.
-constexpr double kSecondsPerNode = 0.002;
+// Of compiling. What the function gives away is a kernel of its own.
+constexpr double kSecondsPerNode = 0.002, kSecondsPerOutput = 0.02;
 
 // Nodes that end with a value and that XLA may compute together.
 struct Row {
@@ -35,10 +35,24 @@ bool ends_row(const Node& node) {
          std::find(std::begin(kOps), std::end(kOps), node.op) != std::end(kOps);
 }
 
+// By node, whether it makes an output behind the first ones.
+std::vector<bool> makers_of_further_outputs(const Graph& graph) {
+  std::vector<bool> found(graph.node_capacity(), false);
+  const auto& outputs = graph.outputs();
+  for (std::size_t i = kMostOutputs; i < outputs.size(); ++i) {
+    const Value& value = graph.value(outputs[i]);
+    if (value.origin == Origin::kNode) {
+      found[static_cast<std::size_t>(value.producer.index)] = true;
+    }
+  }
+  return found;
+}
+
 // Where time is limited.
 void refuse_late(const Graph& graph, std::vector<Support>& answers) {
   const RunLimit* limit = WorkScope::time_limit();
-  const double seconds = kSecondsPerNode * double(graph.node_count());
+  const double seconds = kSecondsPerNode * double(graph.node_count()) +
+                         kSecondsPerOutput * double(graph.outputs().size());
   if (limit == nullptr || limit->left() >= seconds) return;
   for (Support& answer : answers) {
     if (!answer) continue;
@@ -53,6 +67,7 @@ void refuse_late(const Graph& graph, std::vector<Support>& answers) {
 
 void cut_long_rows(const Graph& graph, std::vector<Support>& answers) {
   refuse_late(graph, answers);
+  const std::vector<bool> makes_further_output = makers_of_further_outputs(graph);
   std::unordered_map<std::int32_t, Row> rows;  // by value
   for (const NodeId id : graph.topological_order()) {
     const Node& node = graph.node(id);
@@ -63,6 +78,12 @@ void cut_long_rows(const Graph& graph, std::vector<Support>& answers) {
           Support::no(fmt::format("XLA takes minutes to compile a node of {} operands and {} "
                                   "results",
                                   node.inputs.size(), node.outputs.size()));
+      continue;
+    }
+    if (makes_further_output[static_cast<std::size_t>(id.index)]) {
+      answer = Support::no(
+          fmt::format("it makes one of {} results: XLA takes minutes to compile more than {}",
+                      graph.outputs().size(), kMostOutputs));
       continue;
     }
     Row row;

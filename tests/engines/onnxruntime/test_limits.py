@@ -179,3 +179,18 @@ def test_regions_are_not_sampled_without_end() -> None:
     program = openxrt.load(model, engine=["onnxruntime", "native"], cache_dir="")
     with pytest.raises(openxrt.InvalidArgument, match="region"):
         program.run({"x": np.ones((1, 1, 4, 4), np.float32)})
+
+
+def test_nodes_side_by_side_are_so_many() -> None:
+    count = 4100
+    nodes = [helper.make_node("Elu", ["x"], [f"y{i}"], alpha=float(i)) for i in range(count)]
+    outputs = [tensor(f"y{i}", FLOAT, [1]) for i in range(count)]
+    model = make_model(nodes, [tensor("x", FLOAT, [1])], outputs)
+    program = openxrt.load(
+        model, engine=["onnxruntime", "native"], cache_dir="", check_results=False
+    )
+    explanation = program.explain()
+    assert explanation["nodes_per_engine"] == {"onnxruntime": 4096, "native": 4}
+    assert "side by side" in explanation["nodes"][-1]["refusals"]["onnxruntime"]
+    results = program.run({"x": np.array([-1], np.float32)})
+    np.testing.assert_allclose(results["y4099"], [4099 * np.expm1(-1)], rtol=1e-6)

@@ -380,6 +380,45 @@ TEST(OpenVino, AsksInProportionToTheGraph) {
   EXPECT_LT(seconds(10000), kTenTimesTheSize * seconds(1000));
 }
 
+std::string last_refusal(const Graph& graph) {
+  const auto answers = engine().supports_all({view_of(graph), {}, "cpu"});
+  return answers.back() ? "" : answers.back().reason();
+}
+
+TEST(OpenVino, ListsOfOperandsCountAsManyNodes) {
+  Graph graph("lists");
+  ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Shape{4}));
+  for (int i = 0; i < 20; ++i) {
+    const ValueId y = graph.add_op(i % 2 == 0 ? "Max" : "Sum", std::vector<ValueId>(120, x));
+    graph.set_type(y, graph.type(x));
+    x = y;
+  }
+  graph.add_output(x);
+  EXPECT_THAT(last_refusal(graph), HasSubstr("one of 2380 elementwise nodes"));
+}
+
+TEST(OpenVino, BodiesAreCounted) {
+  Graph graph("branches");
+  const ValueId flag = graph.add_input("flag", Type::tensor(DType::kBool, Shape{}));
+  ValueId x = graph.add_input("x", Type::tensor(DType::kFloat32, Shape{4}));
+  for (int i = 0; i < 130; ++i) {
+    const auto branch = [&](const char* op) {
+      auto body = std::make_shared<Graph>("branch");
+      const ValueId inner = body->add_capture(x, "outer", graph.type(x));
+      const ValueId r = body->add_op(op, {inner});
+      body->set_type(r, graph.type(x));
+      body->add_output(r);
+      return body;
+    };
+    const ValueId y = graph.add_op(
+        "If", {flag}, {{"then_branch", branch("Neg")}, {"else_branch", branch("Abs")}});
+    graph.set_type(y, graph.type(x));
+    x = y;
+  }
+  graph.add_output(x);
+  EXPECT_THAT(last_refusal(graph), HasSubstr("more than 128 nodes with bodies"));
+}
+
 Support supports_unary(const char* op, Type type, Attributes attributes = {}) {
   Graph graph("g");
   const ValueId x = graph.add_input("x", type);

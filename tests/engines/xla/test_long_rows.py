@@ -52,6 +52,16 @@ def test_nodes_of_many_operands_or_results(op: str) -> None:
     assert program.explain()["nodes_per_engine"] == {"native": 1}
 
 
+def test_each_result_takes_its_time() -> None:
+    nodes = [helper.make_node("Elu", ["x"], [f"y{i}"], alpha=float(i)) for i in range(300)]
+    outputs = [tensor(f"y{i}", F, [4]) for i in range(300)]
+    model = make_model(nodes, [tensor("x", F, [4])], outputs)
+    options = {"check_results": False, "cache_dir": "", "deadline_s": 5}
+    explanation = openxrt.load(model, engine=["xla", "native"], **options).explain()
+    assert explanation["nodes_per_engine"] == {"native": 300}
+    assert "takes about 6.6 s" in explanation["nodes"][0]["refusals"]["xla"]
+
+
 def test_what_takes_longer_than_the_limit_is_not_begun() -> None:
     program = load(row(900), 4, deadline_s=1)
     explanation = program.explain()
