@@ -233,10 +233,15 @@ function(xrt_add_benchmark name)
                                                  "${CMAKE_BINARY_DIR}/benchmarks")
 endfunction()
 
-# xrt_add_fuzzer(NAME file...): a libFuzzer program, build/fuzz/fuzz/<NAME>.
+# xrt_add_fuzzer(NAME file...): a fuzzer, build/<preset>/fuzz/<NAME>. Without XRT_BUILD_FUZZERS, that is
+# with GCC, its mutations are blind.
 function(xrt_add_fuzzer name)
-  add_executable(${name} ${ARGN})
+  if(XRT_BUILD_FUZZERS)
+    add_executable(${name} ${ARGN})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  else()
+    add_executable(${name} ${ARGN} "${CMAKE_SOURCE_DIR}/tests/fuzz/driver/blind_driver.cc")
+  endif()
   xrt_internal_target(${name})
-  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/fuzz")
 endfunction()

@@ -3,6 +3,7 @@
 """Runs the libFuzzer programs in build/fuzz/fuzz, each from a corpus of small real models.
 
 python tools/run_fuzzers.py [TARGET] [RUNS]
+python tools/run_fuzzers.py --build build/asan --seconds 60 --jobs 2  # blind mutations; CI
 python tools/run_fuzzers.py --hours 24 --jobs 4 --record
 python tools/run_fuzzers.py --bundle FOLDER    # what another machine needs; there: FOLDER/run.sh
 python tools/run_fuzzers.py --take report.json # what came of it, into the record
@@ -318,9 +319,12 @@ def main() -> int:
     parser.add_argument("target", nargs="?", help="one program (default: all)")
     parser.add_argument("runs", nargs="?", type=int, default=10_000)
     parser.add_argument("--hours", type=float, help="of processor time, shared by the targets")
-    parser.add_argument("--jobs", type=int, default=1, help="programs at a time, with --hours")
+    parser.add_argument("--seconds", type=float, help="of each target")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="programs at a time, with --hours and --seconds"
+    )
     parser.add_argument("--record", action="store_true", help="keep counts in docs, with --hours")
-    parser.add_argument("--json", type=Path, help="where counts go, with --hours")
+    parser.add_argument("--json", type=Path, help="where counts go, with --hours and --seconds")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "fuzz")
     parser.add_argument("--out", type=Path, help="for corpora and crashes (default: the build)")
     parser.add_argument("--bundle", type=Path, help="make what another machine needs, and end")
@@ -341,10 +345,11 @@ def main() -> int:
     if arguments.bundle:
         make_bundle(fuzzers, arguments.bundle)
         return 0
-    if arguments.hours:
-        totals = Session(
-            fuzzers, arguments.hours, arguments.jobs, arguments.record, arguments.json
-        ).run()
+    hours = arguments.hours
+    if arguments.seconds:
+        hours = arguments.seconds * len(fuzzers.programs) / 3600
+    if hours:
+        totals = Session(fuzzers, hours, arguments.jobs, arguments.record, arguments.json).run()
         if not any(total.crashes for total in totals.values()):
             return 0
         print(f"the inputs that crashed are in {fuzzers.crashes}")

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs test suites and ends with the sum of all of them: ``N passed, N failed, N skipped``.
 
-A suite is ``python`` (pytest over tests/), ``wheel`` (pytest over what tests a wheel) or the name
-of a CMake preset, whose CTest programs are run; each is a GoogleTest program and counts by its
-single tests. A program that crashes or runs out of time counts as one failure more. Before the sum
-stand the tests that were skipped, by reason, and those that failed.
+A suite is ``python`` (pytest over tests/), ``wheel`` (pytest over what tests a wheel), ``fuzz`` (a
+minute of each program in build/asan/fuzz, which is a test) or the name of a CMake preset, whose
+CTest programs are run; each is a GoogleTest program and counts by its single tests. A program that
+crashes or runs out of time counts as one failure more. Before the sum stand the tests that were
+skipped, by reason, and those that failed.
 
-    python tools/run_tests.py release python asan
+    python tools/run_tests.py release python asan fuzz
 """
 
 from __future__ import annotations
@@ -27,19 +28,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NO_SANITIZER_LABEL = "no_sanitizer"
-# What ThreadSanitizer is for: the code that threads share.
-THREADED_TESTS = (
-    "base_test",
-    "device_test",
-    "partition_test",
-    "cache_test",
-    "exec_test",
-    "measure_test",
-    "program_test",
-    "training_test",
-    "capi_test",
-    "engines_native_test",
-)
+FUZZ_SECONDS = 60  # of each target
 
 
 @dataclass
@@ -105,6 +94,18 @@ def read_junit(path: Path, prefix: str) -> Result:
     return result
 
 
+def read_fuzz(path: Path) -> Result:
+    """Counts the targets of a report of tools/run_fuzzers.py; one that ran nothing has failed."""
+    result = Result()
+    for name, row in json.loads(path.read_text())["targets"].items():
+        if row["crashes"] == 0 and row["executions"] > 0:
+            result.passed += 1
+        else:
+            result.failed += 1
+            result.failures.append(f"fuzz: {name}")
+    return result
+
+
 @dataclass(frozen=True)
 class Program:
     """One CTest entry."""
@@ -117,10 +118,7 @@ class Program:
 
 
 def ctest_programs(preset: str) -> list[Program]:
-    """The programs that CTest knows in build/<preset>; of tsan's, those for threads.
-
-    The others of tsan need not be built, and CTest has no command for them then.
-    """
+    """The programs that CTest knows in build/<preset>."""
     answer = subprocess.run(
         ["ctest", "--show-only=json-v1"],
         cwd=ROOT / "build" / preset,
@@ -130,8 +128,6 @@ def ctest_programs(preset: str) -> list[Program]:
     )
     programs = []
     for test in json.loads(answer.stdout)["tests"]:
-        if preset == "tsan" and test["name"] not in THREADED_TESTS:
-            continue
         properties = {entry["name"]: entry["value"] for entry in test.get("properties", [])}
         environment = dict(entry.split("=", 1) for entry in properties.get("ENVIRONMENT", []))
         programs.append(
@@ -246,11 +242,31 @@ def run_pytest(suite: str, test_filter: str, folder: Path) -> Result:
     return result
 
 
+def run_fuzz(test_filter: str, jobs: int, folder: Path) -> Result:
+    """Runs the fuzzers of the asan build, `jobs` at a time; one that crashes has failed."""
+    report = folder / "fuzz.json"
+    command = [sys.executable, "tools/run_fuzzers.py", "--build", "build/asan"]
+    command += ["--json", str(report)]
+    command += [
+        "--jobs",
+        str(jobs),
+        "--seconds",
+        str(FUZZ_SECONDS),
+        *([test_filter] * bool(test_filter)),
+    ]
+    status = subprocess.run(command, cwd=ROOT, check=False).returncode
+    result = read_fuzz(report) if report.exists() else Result()
+    if status != 0 and not result.failed:
+        result.failed += 1
+        result.failures.append(f"fuzz: run_fuzzers.py ended with status {status}")
+    return result
+
+
 def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "suites", nargs="+", help="python, wheel, or presets such as release and asan"
+        "suites", nargs="+", help="python, wheel, fuzz, or presets such as release and asan"
     )
     parser.add_argument("--filter", default="", help="part of the names of the tests to run")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -263,6 +279,8 @@ def main() -> int:
             print(f"==> {suite} tests", flush=True)
             if suite in ("python", "wheel"):
                 result = run_pytest(suite, arguments.filter, Path(name))
+            elif suite == "fuzz":
+                result = run_fuzz(arguments.filter, arguments.jobs, Path(name))
             else:
                 result = run_cpp(suite, arguments.filter, arguments.jobs, Path(name))
             print(f"==> {suite}: {result.summary()} ({time.monotonic() - start:.0f} s)", flush=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tools/run_tests.py counts what pytest and GoogleTest report, and names what was skipped."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -49,6 +50,19 @@ def test_pytest(tmp_path: Path, tool: Callable[[str], ModuleType]) -> None:
         "    python: test_it.test_cases (3 cases)",
     ]
     assert result.failures == ["python: test_it.test_fails"]
+
+
+def test_fuzz(tmp_path: Path, tool: Callable[[str], ModuleType]) -> None:
+    targets = {
+        "clean": {"executions": 9, "crashes": 0},
+        "crashes": {"executions": 9, "crashes": 1},
+        "does_not_start": {"executions": 0, "crashes": 0},
+    }
+    report = tmp_path / "fuzz.json"
+    report.write_text(json.dumps({"source": "", "targets": targets}))
+    result = tool("run_tests").read_fuzz(report)
+    assert result.summary() == "1 passed, 2 failed, 0 skipped"
+    assert result.failures == ["fuzz: crashes", "fuzz: does_not_start"]
 
 
 def test_google_test(tmp_path: Path, tool: Callable[[str], ModuleType]) -> None:
