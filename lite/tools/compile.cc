@@ -89,9 +89,14 @@ int compile_command(int argc, char** argv) {
     if (emit == "c") {
       const std::filesystem::path base = std::filesystem::path(output).replace_extension();
       const CSources sources = write_c(module, base.stem().string());
-      write_output_file(base.string() + ".h", sources.header);
-      write_output_file(base.string() + ".c", sources.source);
       output = base.string() + ".c";
+      NewFile header(base.string() + ".h");
+      NewFile source(output);
+      header.write(sources.header);
+      source.write(sources.source);
+      source.flush();
+      header.put();
+      source.put();
       bytes = sources.source;
     } else {
       bytes = write_file(module);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -12,6 +13,8 @@
 namespace xrt::lite {
 
 inline int run_tool(CLI::App& app, int argc, char** argv, const std::function<int()>& body) {
+  // Beyond `ulimit -f` a write is an error then, and does not end the tool without a word.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _arguments
-from ._core import InvalidArgument
+from ._core import InvalidArgument, write_output_file
 from ._core import compare as _compare
 
 if TYPE_CHECKING:
@@ -44,13 +45,15 @@ class Comparison:
         """Writes piece.onnx, inputs.npz, expected.npz and actual.npz, as `xrt compare` does."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "piece.onnx").write_bytes(self.piece)
+        write_output_file(folder / "piece.onnx", self.piece)
         for name, arrays in (
             ("inputs", self.inputs),
             ("expected", self.expected),
             ("actual", self.actual),
         ):
-            np.savez(folder / f"{name}.npz", **arrays)
+            archive = io.BytesIO()
+            np.savez(archive, **arrays)
+            write_output_file(folder / f"{name}.npz", archive.getvalue())
 
     def __str__(self) -> str:
         lines = [f"outputs: largest difference {self.outputs_error:.3g} of the range"]

@@ -9,8 +9,9 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from ._core import write_output_file
 
 if TYPE_CHECKING:
     from ._core import Program
@@ -55,7 +56,7 @@ class Explanation(Mapping[str, Any]):
         """
         page = self._page(title)
         if path is not None:
-            Path(path).write_text(page, encoding="utf-8")
+            write_output_file(path, page.encode())
         return page
 
     def _repr_html_(self) -> str:

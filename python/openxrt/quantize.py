@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from . import _core
-from ._core import CalibrationTable, Graph, InvalidArgument
+from ._core import CalibrationTable, Graph, InvalidArgument, IoError, write_output_file
 from ._int8 import Calibration, Clipping, int8_options, ptq_calibration_mode
 from ._weights import quantize_dynamic, quantize_weights
 from .evaluation import DataOptions, labelled_set
@@ -62,7 +62,10 @@ def sample_folder(samples: Samples) -> Iterator[str]:
         for i, sample in enumerate(samples):
             if not isinstance(sample, Mapping):
                 raise TypeError(f"sample {i} is {type(sample).__name__}, not a mapping")
-            np.savez(Path(folder) / f"{i:06}.npz", **sample)
+            try:
+                np.savez(Path(folder) / f"{i:06}.npz", **sample)
+            except OSError as error:  # a full disk: NumPy's message has no place
+                raise IoError(f"cannot write sample {i} to '{folder}': {error.strerror}") from error
         yield folder
 
 
@@ -326,7 +329,8 @@ def quantize(
     how |= {"decibels": decibels, "rank": target is not None}
     done = _quantize(model, output, calibration, data, data_options, calibrate_samples, loss, how)
     if target is not None:
-        target.write_text(done["html" if target.suffix == ".html" else "json"], encoding="utf-8")
+        text = done["html" if target.suffix == ".html" else "json"]
+        write_output_file(target, text.encode())
     samples = "1 sample" if done["samples"] == 1 else f"{done['samples']} samples"
     said = (
         f"{fspath(output)}: {done['sums']} of {done['sums'] + done['kept']} Conv, Gemm and MatMul "

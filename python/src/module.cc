@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The extension module openxrt._core. What users see is in python/openxrt/__init__.py.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <filesystem>
 #include <string>
+#include <string_view>
 
+#include "base/file.h"
 #include "calibration.h"
 #include "compare.h"
 #include "custom/engine.h"
@@ -72,6 +76,15 @@ void bind_tools(nb::module_& module) {
       },
       nb::arg("names") = std::vector<std::string>{}, nb::call_guard<ReleasedGil>(),
       "Probes engines, by default all, by running one op on each: a list of EngineReport.");
+  module.def(
+      "write_output_file",
+      [](const std::filesystem::path& path, const nb::bytes& content) {
+        const std::string_view bytes(content.c_str(), content.size());
+        const ReleasedGil released;
+        write_output_file(path, bytes);
+      },
+      nb::arg("path"), nb::arg("content"),
+      "Writes a file that the user named: an older one stays whole until all of it is there.");
   module.def("thread_budget", thread_budget,
              "Threads that all engines of this process share: what set_num_threads() said, else "
              "XRT_NUM_THREADS, else the least of CPU affinity and cgroup quota.");

@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -32,14 +34,9 @@ namespace {
 
 class Descriptor {
  public:
-  Descriptor(const std::filesystem::path& path, int flags, const std::string& action,
-             mode_t mode = 0600)
-      : Descriptor(path, flags, action, mode, path) {}
-  // `named` is the path that messages show.
-  Descriptor(const std::filesystem::path& path, int flags, const std::string& action, mode_t mode,
-             const std::filesystem::path& named)
-      : fd_(::open(path.c_str(), flags | O_CLOEXEC, mode)) {
-    if (fd_ < 0) fail(action, named);
+  Descriptor(const std::filesystem::path& path, int flags, const std::string& action)
+      : fd_(::open(path.c_str(), flags | O_CLOEXEC)) {
+    if (fd_ < 0) fail(action, path);
   }
   ~Descriptor() { ::close(fd_); }
   Descriptor(const Descriptor&) = delete;
@@ -59,35 +56,49 @@ std::size_t regular_size(int fd, const std::filesystem::path& path) {
   return static_cast<std::size_t>(info.st_size);
 }
 
-void write_all(int fd, std::span<const std::string_view> pieces,
-               const std::filesystem::path& path) {
-  for (std::string_view content : pieces) {
-    while (!content.empty()) {
-      const ssize_t n = ::write(fd, content.data(), content.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail("write", path);
-      content.remove_prefix(static_cast<std::size_t>(n));
+// A write beyond the limit of a file's size (ulimit -f) sends the thread SIGXFSZ, which ends a
+// process that has not asked for anything else. While one of these lives it is an error of write().
+class NoSizeSignal {
+ public:
+  NoSizeSignal() : signal_(), before_() {
+    ::sigemptyset(&signal_);
+    ::sigaddset(&signal_, SIGXFSZ);
+    sigset_t waiting;
+    ::sigpending(&waiting);
+    is_ours_ = ::sigismember(&waiting, SIGXFSZ) == 0 &&
+               ::pthread_sigmask(SIG_BLOCK, &signal_, &before_) == 0;
+  }
+  ~NoSizeSignal() {
+    if (!is_ours_) return;
+    const int error = errno;
+    const timespec at_once{};
+    while (::sigtimedwait(&signal_, nullptr, &at_once) < 0 && errno == EINTR) {
     }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+    errno = error;
+  }
+  NoSizeSignal(const NoSizeSignal&) = delete;
+  NoSizeSignal& operator=(const NoSizeSignal&) = delete;
+
+ private:
+  sigset_t signal_, before_;
+  bool is_ours_ = false;
+};
+
+void write_all(int fd, std::string_view content, const std::filesystem::path& path) {
+  const NoSizeSignal guard;
+  while (!content.empty()) {
+    const ssize_t n = ::write(fd, content.data(), content.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail("write", path);
+    content.remove_prefix(static_cast<std::size_t>(n));
   }
 }
 
-// A temporary file beside `path`, flushed, then renamed over it. `created` is the mode for open(),
-// which the process's mask narrows; `kept`, if not 0, is set whatever the mask.
-void replace_file(const std::filesystem::path& path, std::span<const std::string_view> pieces,
-                  mode_t created, mode_t kept) {
+std::filesystem::path name_aside(const std::filesystem::path& path) {
   static std::atomic<unsigned> counter{0};
-  const std::filesystem::path temporary = path.string() + ".tmp" + std::to_string(::getpid()) +
-                                          "_" + std::to_string(counter.fetch_add(1));
-  try {
-    const Descriptor file(temporary, O_WRONLY | O_CREAT | O_EXCL, "create", created, path);
-    write_all(file.get(), pieces, path);
-    if (kept != 0 && ::fchmod(file.get(), kept) != 0) fail("set the mode of", path);
-    if (::fsync(file.get()) != 0) fail("flush", path);
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail("rename to", path);
-  } catch (const Error&) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
+  return path.string() + ".tmp" + std::to_string(::getpid()) + "_" +
+         std::to_string(counter.fetch_add(1));
 }
 
 // Bytes that were read into `room`: fewer where the file ends before.
@@ -140,13 +151,82 @@ std::string read_file(const std::filesystem::path& path) {
   return content;
 }
 
+// Where a new file goes, and how.
+struct NewFile::Place {
+  std::filesystem::path target;  // behind links
+  bool aside = true;
+  mode_t created = 0666;   // which the process's mask narrows
+  mode_t kept = 0;         // that of the old file, whatever the mask; 0: there is none
+  int in_place = O_CREAT;  // how to open what is not written aside
+};
+
+NewFile::Place NewFile::place_of(const std::filesystem::path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    // A link to a file that is not there yet is written through, too.
+    return {.target = path, .aside = ::lstat(path.c_str(), &info) != 0};
+  }
+  if (!S_ISREG(info.st_mode)) return {.target = path, .aside = false, .in_place = 0};
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::canonical(path, error);
+  return {.target = error ? path : target, .kept = info.st_mode & 07777U};
+}
+
+NewFile::NewFile(const std::filesystem::path& path) : NewFile(path, place_of(path)) {}
+
+NewFile NewFile::of_library(const std::filesystem::path& path) {
+  return NewFile(path, Place{.target = path, .created = 0600});
+}
+
+NewFile::NewFile(const std::filesystem::path& path, const Place& place)
+    : path_(path), target_(place.target) {
+  const std::filesystem::path opened = place.aside ? name_aside(target_) : target_;
+  const int flags = place.aside ? O_CREAT | O_EXCL : place.in_place;
+  descriptor_ = ::open(opened.c_str(), O_WRONLY | O_CLOEXEC | flags, place.created);
+  if (descriptor_ < 0) fail(place.in_place == 0 ? "open for writing" : "create", path);
+  if (!place.aside) return;
+  temporary_ = opened;
+  if (place.kept == 0 || ::fchmod(descriptor_, place.kept) == 0) return;
+  const int error = errno;
+  ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+  errno = error;
+  fail("set the mode of", path);
+}
+
+NewFile::NewFile(NewFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      target_(std::move(other.target_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+NewFile::~NewFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void NewFile::write(std::string_view content) { write_all(descriptor_, content, path_); }
+
+void NewFile::flush() {
+  if (!temporary_.empty() && ::fsync(descriptor_) != 0) fail("flush", path_);
+}
+
+void NewFile::put() {
+  if (temporary_.empty()) return;
+  flush();
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("rename to", path_);
+  temporary_.clear();
+}
+
 void write_file_atomic(const std::filesystem::path& path, std::string_view content) {
   write_file_atomic(path, std::span(&content, 1));
 }
 
 void write_file_atomic(const std::filesystem::path& path,
                        std::span<const std::string_view> pieces) {
-  replace_file(path, pieces, 0600, 0);
+  NewFile file = NewFile::of_library(path);
+  for (const std::string_view piece : pieces) file.write(piece);
+  file.put();
 }
 
 void write_output_file(const std::filesystem::path& path, std::string_view content) {
@@ -155,21 +235,9 @@ void write_output_file(const std::filesystem::path& path, std::string_view conte
 
 void write_output_file(const std::filesystem::path& path,
                        std::span<const std::string_view> pieces) {
-  constexpr mode_t kNewFile = 0666;
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) {
-    // A link to a file that is not there yet is written through, too.
-    if (::lstat(path.c_str(), &info) != 0) return replace_file(path, pieces, kNewFile, 0);
-    const Descriptor file(path, O_WRONLY | O_CREAT | O_TRUNC, "create", kNewFile);
-    return write_all(file.get(), pieces, path);
-  }
-  if (S_ISREG(info.st_mode)) {
-    std::error_code error;
-    const std::filesystem::path target = std::filesystem::canonical(path, error);
-    return replace_file(error ? path : target, pieces, kNewFile, info.st_mode & 07777U);
-  }
-  const Descriptor file(path, O_WRONLY, "open for writing");
-  write_all(file.get(), pieces, path);
+  NewFile file(path);
+  for (const std::string_view piece : pieces) file.write(piece);
+  file.put();
 }
 
 TemporaryFolder::TemporaryFolder(std::string_view purpose) {

@@ -50,9 +50,38 @@ XRT_API void write_file_atomic(const std::filesystem::path& path, std::string_vi
 XRT_API void write_file_atomic(const std::filesystem::path& path,
                                std::span<const std::string_view> pieces);
 
-// A file that the user named: as write_file_atomic(), but with the mode that the process gives new
-// files (that of the old file where there is one), through symbolic links, and straight into what
-// is no regular file (/dev/stdout, a pipe), which a rename would replace.
+// A file that takes its place when all of it is there: it is written aside, and what was there
+// before stays until put(). Several that belong together are all written before the first is put,
+// so that a full disk leaves all of the old ones.
+class XRT_API NewFile {
+ public:
+  // For a file that the user named: with the mode that the process gives new files (that of the old
+  // file where there is one), through symbolic links, and straight into what is no regular file
+  // (/dev/stdout, a pipe), which a rename would replace.
+  explicit NewFile(const std::filesystem::path& path);
+  // One of mode 0600 that only this library reads.
+  static NewFile of_library(const std::filesystem::path& path);
+  NewFile(NewFile&& other) noexcept;
+  NewFile& operator=(NewFile&&) = delete;
+  ~NewFile();
+
+  void write(std::string_view content);
+  // All that was written is on the disk: what is left to do needs no room there.
+  void flush();
+  void put();
+
+ private:
+  struct Place;
+  static Place place_of(const std::filesystem::path& path);
+  NewFile(const std::filesystem::path& path, const Place& place);
+
+  std::filesystem::path path_;       // as the user named it
+  std::filesystem::path target_;     // behind links
+  std::filesystem::path temporary_;  // empty: written in place, or put
+  int descriptor_ = -1;
+};
+
+// A file that the user named, see NewFile.
 XRT_API void write_output_file(const std::filesystem::path& path, std::string_view content);
 XRT_API void write_output_file(const std::filesystem::path& path,
                                std::span<const std::string_view> pieces);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -107,6 +108,8 @@ std::string unknown_flag(const CLI::App& app, int argc, const char* const* argv)
 }  // namespace
 
 int run_command_line(int argc, const char* const* argv) {
+  // Beyond `ulimit -f` a write is an error then, and does not end the command without a word.
+  std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app("Run one neural network on many engines.", "xrt");
   app.footer(kFooter + environment());
   app.require_subcommand(1);

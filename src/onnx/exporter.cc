@@ -3,14 +3,12 @@
 
 #include <fmt/format.h>
 #include <onnx/onnx_pb.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <map>
-#include <system_error>
+#include <optional>
 #include <utility>
 
 #include "base/file.h"
@@ -109,18 +107,6 @@ std::string serialise(const Graph& graph, const ExportOptions& options, const Te
   return bytes;
 }
 
-// A file that is removed at the end of the scope, where it is still there.
-struct Removed {
-  std::filesystem::path path;
-  explicit Removed(std::filesystem::path file) : path(std::move(file)) {}
-  Removed(const Removed&) = delete;
-  Removed& operator=(const Removed&) = delete;
-  ~Removed() {
-    std::error_code ignored;  // most often it has its final name by now
-    std::filesystem::remove(path, ignored);
-  }
-};
-
 }  // namespace
 
 std::string export_onnx(const Graph& graph, const ExportOptions& options) {
@@ -138,9 +124,8 @@ void export_onnx_file(const Graph& graph, const std::filesystem::path& path,
                       const ExportOptions& options) {
   constexpr std::uint64_t kAlignment = 4096;  // so that a consumer can map the tensors
   const std::filesystem::path data_path = path.string() + ".data";
-  // Written aside, so that a failure leaves an older model and its data as they were.
-  const Removed aside{data_path.string() + ".tmp" + std::to_string(::getpid())};
-  std::ofstream data;
+  // Neither is put before both are on the disk: a failure leaves an older model and its data.
+  std::optional<NewFile> data;
   std::uint64_t end = 0;
   // Shared memory is stored once. Looked up only, so that addresses decide nothing.
   std::map<std::pair<const void*, std::size_t>, std::uint64_t> offsets;
@@ -149,18 +134,17 @@ void export_onnx_file(const Graph& graph, const std::filesystem::path& path,
                                              (end + kAlignment - 1) / kAlignment * kAlignment);
     add_external(data_path.filename().string(), it->second, tensor.bytes(), tensor, proto);
     if (!fresh) return;
-    if (!data.is_open()) data.open(aside.path, std::ios::binary | std::ios::trunc);
-    data.seekp(static_cast<std::streamoff>(it->second));
-    data.write(tensor.data<char>(), static_cast<std::streamsize>(tensor.bytes()));
+    if (!data) data.emplace(data_path);
+    data->write(std::string(it->second - end, '\0'));
+    data->write({tensor.data<char>(), tensor.bytes()});
     end = it->second + tensor.bytes();
   };
   const std::string bytes = serialise(graph, options, store);
-  if (data.is_open()) {
-    data.close();
-    if (!data) throw Error(ErrorCode::kIo, "cannot write '" + data_path.string() + "'");
-    std::filesystem::rename(aside.path, data_path);
-  }
-  write_output_file(path, bytes);
+  NewFile model(path);
+  model.write(bytes);
+  model.flush();
+  if (data) data->put();
+  model.put();
 }
 
 }  // namespace xrt

@@ -2,6 +2,7 @@
 // The program that runs an engine in a process of its own: src/isolation/serve.h. It is started by
 // libxrt, which gives it a socket, the engine's name and its own process id. Words before these are
 // a command that serves instead (Python): it begins with what a worker may do.
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -18,6 +19,8 @@ int main(int argc, char** argv) {
                stderr);
     return 2;
   }
+  // Beyond `ulimit -f` a write of the engine's library is an error of it, and no end of the worker.
+  ::signal(SIGXFSZ, SIG_IGN);
   // Files that the other process left open are none of the engine's.
   constexpr unsigned kFirst = 4;  // behind the socket
   ::close_range(kFirst, ~0U, 0);

@@ -3,11 +3,15 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <filesystem>
+#include <iterator>
+#include <string>
 
 #include "base/hash.h"
 #include "xrt/error.h"
@@ -91,6 +95,59 @@ TEST(File, ErrorsNameThePathAndLeaveNothingBehind) {
   EXPECT_THROW(read_file(fs::temp_directory_path()), Error);
   // /dev/full takes no byte: a full disk.
   EXPECT_THROW(write_file_atomic("/dev/full/x", "x"), Error);
+}
+
+// Every write of this process fails: a file of 4 bytes is all there may be.
+class TinyFiles {
+ public:
+  TinyFiles() {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit tiny{4, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &tiny);
+  }
+  ~TinyFiles() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+  TinyFiles(const TinyFiles&) = delete;
+  TinyFiles& operator=(const TinyFiles&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(File, ABoundOnFilesIsAnErrorAndNoSignal) {
+  const TemporaryFolder folder("file_test");
+  const fs::path path = folder.path() / "file";
+  write_output_file(path, "old");
+  try {
+    const TinyFiles tiny;
+    write_output_file(path, "what is longer than that");
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kIo);
+    EXPECT_NE(std::string(error.what()).find(path.string()), std::string::npos);
+  }
+  EXPECT_EQ(read_file(path), "old");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
+  sigset_t waiting;
+  ::sigpending(&waiting);
+  EXPECT_EQ(::sigismember(&waiting, SIGXFSZ), 0);
+}
+
+TEST(File, NewFilesThatAreNotPutLeaveTheOldOnes) {
+  const TemporaryFolder folder("file_test");
+  write_output_file(folder.path() / "first", "old");
+  {
+    NewFile first(folder.path() / "first");
+    NewFile second(folder.path() / "second");
+    first.write("new");
+    second.write("new");
+    first.flush();
+    EXPECT_EQ(read_file(folder.path() / "first"), "old");
+    EXPECT_FALSE(fs::exists(folder.path() / "second"));
+    second.put();
+  }
+  EXPECT_EQ(read_file(folder.path() / "first"), "old");
+  EXPECT_EQ(read_file(folder.path() / "second"), "new");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 2);
 }
 
 TEST(File, TemporaryFoldersArePrivateAndGoWithTheObject) {

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faulty_process import ENGINES, run, start, write_model
+from faulty_process import ENGINES, run, start, without_rights_of_root, write_model
 from onnx import TensorProto, helper, numpy_helper
 from small_models import make_model, tensor, usable
 
@@ -269,15 +268,6 @@ def test_what_cannot_be_written_leaves_the_old_file(work: str, how: str, model: 
         print(sorted(os.listdir(os.path.dirname(model))) == before)
     """
     assert run(code, model, prefix=prefix).split() == ["IoError", "True"]
-
-
-def without_rights_of_root() -> tuple[str, ...]:
-    """A command's beginning: permissions hold for it, whoever runs it."""
-    if os.geteuid() != 0:
-        return ()
-    if shutil.which("setpriv") is None:
-        pytest.skip("the command setpriv is missing")
-    return ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
 
 
 def test_permissions_that_are_revoked(model: Path) -> None:

@@ -20,6 +20,8 @@ import re
 import sys
 from pathlib import Path
 
+from .._core import Error, write_output_file
+
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
@@ -122,10 +124,15 @@ def main(arguments: list[str] | None = None) -> int:
         return 3
     if not report.results:
         words.error(f"no case matches -k {given.pattern!r}")
+    written = True
     if given.json:
-        given.json.write_text(json.dumps(report.to_json(), indent=1) + "\n", encoding="utf-8")
+        try:
+            write_output_file(given.json, (json.dumps(report.to_json(), indent=1) + "\n").encode())
+        except Error as error:
+            print(f"xrt conformance: {error}", file=sys.stderr)
+            written = False
     print(report.text(given.verbose))
-    return 1 if report.failed_checks() else 0
+    return 1 if report.failed_checks() or not written else 0
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import logging
-import os
 import re
 import threading
 from collections import deque
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core import EngineError, InvalidArgument, NotFound
+from .._core import EngineError, Error, InvalidArgument, NotFound, write_output_file
 
 # In this order: the TensorRT of data centres, the one for RTX cards.
 MODULES = ("tensorrt", "tensorrt_bindings", "tensorrt_rtx", "tensorrt_rtx_bindings")
@@ -212,10 +211,8 @@ def read_record(path: Path | None) -> bytes:
 
 def write_record(path: Path, content: bytes) -> None:
     """Puts it in place of what was there, at once. A full disk costs the record, not the run."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError as error:
+        write_output_file(path, content)
+    except (OSError, Error) as error:
         logging.getLogger("openxrt.tensorrt").warning("%s is not kept: %s", path, error)

@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 from .. import Error, InvalidArgument
+from .._core import write_output_file
 from .model import DEFAULT_CONTEXT, load
 
 _FAILED, _USAGE, _ENGINE, _INTERRUPTED = 1, 2, 3, 130
@@ -136,9 +137,9 @@ def _generate(words: argparse.Namespace) -> int:
         print(json.dumps(report))
     else:
         try:
-            Path(words.json).write_text(json.dumps(report) + "\n", encoding="utf-8")
-        except OSError as error:
-            print(f"xrt generate: {words.json}: {error.strerror}", file=sys.stderr)
+            write_output_file(words.json, (json.dumps(report) + "\n").encode())
+        except Error as error:
+            print(f"xrt generate: {error}", file=sys.stderr)
             return _FAILED
     return 0
 

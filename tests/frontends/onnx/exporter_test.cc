@@ -4,12 +4,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "base/file.h"
 #include "frontends/onnx/importer.h"
 #include "ir/printer.h"
 #include "ops/shape_inference.h"
@@ -95,6 +100,34 @@ TEST(Exporter, FilesWithExternalDataAreReadBack) {
   const Graph back = import_onnx(path);
   EXPECT_EQ(print(back, PrintOptions::exact()), print(g, PrintOptions::exact()));
   fs::remove_all(folder);
+}
+
+// The data fit on the disk, the model behind them does not.
+TEST(Exporter, AModelThatCannotBeWrittenLeavesTheOldOneAndItsData) {
+  const TemporaryFolder folder("exporter");
+  const std::filesystem::path path = folder.path() / "m.onnx";
+  const Graph g = sample();
+  export_onnx_file(g, path, {.inline_limit = 4});
+  const std::string model = read_file(path);
+  const std::filesystem::path data_path = path.string() + ".data";
+  const std::string data = read_file(data_path);
+  Graph other = sample();
+  const ValueId w = *other.find_value("w");
+  Tensor changed = Tensor::allocate(other.constant(w)->dtype(), other.constant(w)->dims());
+  std::memset(changed.raw(), 1, changed.bytes());
+  other.set_constant(w, std::move(changed));
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{data.size(), before.rlim_max};
+  ASSERT_LT(data.size(), model.size());
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  EXPECT_THROW(export_onnx_file(other, path, {.inline_limit = 4}), Error);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(read_file(path), model);
+  EXPECT_EQ(read_file(data_path), data);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()),
+                          std::filesystem::directory_iterator()),
+            2);
 }
 
 }  // namespace
