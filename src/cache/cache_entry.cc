@@ -178,13 +178,26 @@ void remove_temporaries(const fs::path& dir, std::chrono::hours age) {
     if (entry.path().filename().native().find(mark) == std::string::npos) continue;
     std::error_code gone;
     const auto written = entry.last_write_time(gone);
-    if (!gone && written + age <= fs::file_time_type::clock::now()) fs::remove(entry, gone);
+    const auto now = fs::file_time_type::clock::now();
+    // Of as long ahead it was left by a clock that has been set back since.
+    if (!gone && (written + age <= now || written > now + age)) fs::remove(entry, gone);
+  }
+}
+
+// Times that are yet to come are of a clock that was ahead, and has been set back. Such entries
+// would outlast those in use for as long: they count as used now, and age from here on.
+void settle_times(const fs::path& dir) {
+  const auto now = fs::file_time_type::clock::now();
+  for (const File& f : entries(dir)) {
+    std::error_code gone;
+    if (f.used > now) fs::last_write_time(f.path, now, gone);
   }
 }
 
 // Drops the entries used longest ago until `incoming` more bytes fit.
 void make_room(const fs::path& dir, std::uint64_t incoming, std::uint64_t limit) {
   remove_temporaries(dir, kAbandoned);
+  settle_times(dir);
   const std::vector<File> files = entries(dir);
   std::uint64_t total = incoming;
   for (const File& f : files) total += f.bytes;

@@ -127,10 +127,13 @@ TEST_F(CompileCache, WhatAKilledProcessLeftIsRemoved) {
   run("cache_killed");
   const fs::path old = dir_ / "native-0.xrtc.tmp1_0";
   const fs::path fresh = dir_ / "native-0.xrtc.tmp2_0";
-  for (const fs::path& path : {old, fresh}) std::ofstream(path).put('x');
+  const fs::path ahead = dir_ / "native-0.xrtc.tmp3_0";  // of a clock that has been set back
+  for (const fs::path& path : {old, fresh, ahead}) std::ofstream(path).put('x');
   fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  fs::last_write_time(ahead, fs::file_time_type::clock::now() + std::chrono::hours(2));
   run("cache_killed", 4);
   EXPECT_FALSE(fs::exists(old));
+  EXPECT_FALSE(fs::exists(ahead));
   EXPECT_TRUE(fs::exists(fresh));  // somebody may be at it
   fs::remove(fresh);
 }
