@@ -66,8 +66,13 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   [[noreturn]] void serve(pid_t parent) {
-    std::thread([this] { watch(); }).detach();
-    std::thread([this] { load(); }).detach();
+    try {
+      std::thread([this] { watch(); }).detach();
+      std::thread([this] { load(); }).detach();
+    } catch (const std::system_error& error) {
+      refuse(no_thread(error));
+      ::_exit(0);
+    }
     for (;;) {
       pollfd ready = {channel_.descriptor(), POLLIN, 0};
       const int count = ::poll(&ready, 1, kLookAtParentMs);
@@ -94,6 +99,18 @@ class Server {
     }
   }
 
+  static Error no_thread(const std::system_error& error) {
+    return Error(ErrorCode::kResource,
+                 std::string("there is no thread left in its worker: ") + error.what());
+  }
+
+  // There will be no engine.
+  void refuse(const Error& error) {
+    FlatWriter answer;
+    answer.number(static_cast<std::int64_t>(error.code()) + 1).text(error.what());
+    send_ready(answer);
+  }
+
   void load() {
     FlatWriter answer;
     try {
@@ -107,6 +124,10 @@ class Server {
     } catch (const std::exception& error) {
       answer.number(static_cast<std::int64_t>(ErrorCode::kEngine) + 1).text(error.what());
     }
+    send_ready(answer);
+  }
+
+  void send_ready(FlatWriter& answer) {
     MessageHead head;
     head.kind = static_cast<std::uint32_t>(Message::kReady);
     channel_.send(head, answer.finish());
@@ -131,14 +152,11 @@ class Server {
         return;
       }
       case Message::kDestroy:
-        in_thread([this, call] {
-          std::shared_ptr<const Executable> gone;  // ends behind the lock
-          const std::lock_guard lock(mutex_);
-          const auto found = executables_.find(call);
-          if (found == executables_.end()) return;
-          gone = std::move(found->second);
-          executables_.erase(found);
-        });
+        try {
+          in_thread([this, call] { destroy(call); });
+        } catch (const std::system_error&) {
+          destroy(call);  // others wait meanwhile
+        }
         return;
       default:
         answer_in_thread(call, [this, kind, call, content = std::move(message.content)] {
@@ -149,6 +167,15 @@ class Server {
           }
         });
     }
+  }
+
+  void destroy(std::uint64_t number) {
+    std::shared_ptr<const Executable> gone;  // ends behind the lock
+    const std::lock_guard lock(mutex_);
+    const auto found = executables_.find(number);
+    if (found == executables_.end()) return;
+    gone = std::move(found->second);
+    executables_.erase(found);
   }
 
   template <typename Work>
@@ -162,10 +189,7 @@ class Server {
     try {
       in_thread(std::move(work));
     } catch (const std::system_error& error) {
-      answer(call, [&](FlatWriter&) {
-        throw Error(ErrorCode::kResource,
-                    std::string("there is no thread left in its worker: ") + error.what());
-      });
+      answer(call, [&](FlatWriter&) { throw no_thread(error); });
     }
   }
 

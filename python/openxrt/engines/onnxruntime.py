@@ -34,6 +34,7 @@ from .._core import (
     NodeView,
     Unsupported,
     check_time,
+    require_threads,
     thread_budget,
     time_left,
 )
@@ -564,7 +565,9 @@ class OnnxRuntimeEngine:
         and take more processors than there are threads to use.
         """
         # The threads of a session are the callers', one for each run, and a pool that all share.
-        options = _session_options((function.num_threads - 1) * function.streams + 1)
+        pool = (function.num_threads - 1) * function.streams
+        require_threads(pool)  # where one of several cannot be started, the session waits for ever
+        options = _session_options(pool + 1)
         spins = not self.spinning and thread_budget() >= len(os.sched_getaffinity(0))
         if spins:
             options.add_session_config_entry("session.intra_op.spin_duration_us", str(SPIN_US))

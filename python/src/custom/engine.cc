@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/spare_threads.h"
 #include "base/work_scope.h"
 #include "cache/cache_entry.h"
 #include "custom/engine_executable.h"
@@ -285,6 +286,8 @@ void bind_engine(nb::module_& module) {
         return limit->left();
       },
       "Seconds that are left of the limit of the work that this thread does; None: there is none.");
+  module.def("require_threads", require_threads, nb::arg("count"), nb::call_guard<ReleasedGil>(),
+             "Raises ResourceError unless so many more threads can be started now.");
   module.def("check_time", WorkScope::check_time, "Raises ResourceError where they are over.");
   module.def("end_runs", end_entries, nb::call_guard<ReleasedGil>(),
              "Before the interpreter ends: waits for threads that run Python for C++, and no other "

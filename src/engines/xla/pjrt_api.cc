@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "base/scoped_variable.h"
+#include "base/spare_threads.h"
 
 namespace xrt::xla {
 
@@ -318,6 +319,9 @@ PJRT_Client* PjrtApi::create_client(int num_threads) const {
   const ScopedVariable older_name("NPROC", std::to_string(num_threads));
   PJRT_NamedValue option{};
   if (platform_ == Platform::kCpu) {
+    // Two pools, and a few that wait for work: one that cannot be started ends the process.
+    constexpr int kFurtherThreads = 4;
+    require_threads(2 * num_threads + kFurtherThreads);
     option = named("cpu_device_count", PJRT_NamedValue_kInt64);
     option.int64_value = 1;
   } else {

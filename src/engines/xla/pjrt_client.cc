@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/spare_threads.h"
 #include "device/cuda_driver.h"
 #include "engines/xla/in_flight.h"
 #include "engines/xla/pjrt_api.h"
@@ -106,6 +107,8 @@ PjrtClient::PjrtClient(const PjrtApi& api, PJRT_Client* client, int ordinal, int
 PjrtClient::~PjrtClient() = default;
 
 PjrtLoadedExecutable PjrtClient::compile(const std::string& text, const XlaFlags& flags) const {
+  // A pool of the compiler's own: a thread of it that cannot be started ends the process.
+  if (num_threads_ > 0) require_threads(num_threads_);
   const std::string options = compile_options(flags, device_id_);
   static constexpr std::string_view kFormat = "mlir";
   auto program = pjrt_args<PJRT_Program>(PJRT_Program_STRUCT_SIZE);
