@@ -2,10 +2,12 @@
 #include "base/interrupt.h"
 
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 
 #include "base/work_scope.h"
 #include "xrt/error.h"
@@ -40,6 +42,21 @@ void throw_if_interrupted() {
   if (!is_interrupted()) return;
   asked = {};  // what catches this and goes on is stopped at its next turn
   throw Error(ErrorCode::kEngine, "interrupted");
+}
+
+StepInterrupts::StepInterrupts()
+    : asks_(current.load(std::memory_order_relaxed) != nullptr && WorkScope::may_stop() &&
+            is_first_thread()) {}
+
+void StepInterrupts::ask() {
+  constexpr std::int64_t kIntervalMs = 250;
+  static thread_local std::int64_t asked = 0;
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &time);  // a few nanoseconds
+  const std::int64_t now = time.tv_sec * std::int64_t{1000} + time.tv_nsec / 1'000'000;
+  if (now - asked < kIntervalMs) return;
+  asked = now;
+  if (is_interrupted()) throw Error(ErrorCode::kEngine, "interrupted");
 }
 
 }  // namespace xrt

@@ -24,4 +24,21 @@ XRT_API bool is_interrupted();
 // it at every turn.
 XRT_API void throw_if_interrupted();
 
+// For the steps of a run, which may take less than a microsecond.
+class StepInterrupts {
+ public:
+  // Asks nobody on other threads than the first, where there is no check, and where the work is not
+  // to be given up half way (WorkScope::may_stop()).
+  XRT_API StepInterrupts();
+  // Throws where the check says so, which it asks at most every 250 ms: it may have to wait for
+  // Python's other threads.
+  void look() const {
+    if (asks_) ask();
+  }
+
+ private:
+  XRT_API static void ask();
+  const bool asks_;
+};
+
 }  // namespace xrt

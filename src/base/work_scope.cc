@@ -23,12 +23,13 @@ WorkScope::WorkScope(const RunLimit* limit, std::string_view what)
   current_scope = this;
 }
 
-WorkScope::WorkScope(std::shared_ptr<MemoryAccount> account, std::size_t most)
+WorkScope::WorkScope(std::shared_ptr<MemoryAccount> account, std::size_t most, bool may_stop)
     : outer_(current_scope),
       limit_(outer_ == nullptr ? nullptr : outer_->limit_),
       what_(outer_ == nullptr ? std::string_view() : outer_->what_),
       account_(std::move(account)),
-      most_(most) {
+      most_(most),
+      may_stop_(may_stop && (nearest_with_account() == nullptr || WorkScope::may_stop())) {
   current_scope = this;
 }
 
@@ -38,6 +39,11 @@ const WorkScope* WorkScope::current() { return current_scope; }
 
 const RunLimit* WorkScope::time_limit() {
   return current_scope == nullptr ? nullptr : current_scope->limit_;
+}
+
+bool WorkScope::may_stop() {
+  const WorkScope* nearest = nearest_with_account();
+  return nearest != nullptr && nearest->may_stop_;
 }
 
 void WorkScope::check_time() {

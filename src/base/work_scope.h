@@ -44,8 +44,9 @@ class XRT_API WorkScope {
  public:
   // `what` is what takes too long: "the run". Both outlive the scope.
   WorkScope(const RunLimit* limit, std::string_view what);
-  // `most`: of the accounts of this scope and those around together.
-  WorkScope(std::shared_ptr<MemoryAccount> account, std::size_t most);
+  // `most`: of the accounts of this scope and those around together. `may_stop`: nobody sees
+  // anything of work that is given up half way, see may_stop().
+  WorkScope(std::shared_ptr<MemoryAccount> account, std::size_t most, bool may_stop = false);
   ~WorkScope();
   WorkScope(const WorkScope&) = delete;
   WorkScope& operator=(const WorkScope&) = delete;
@@ -56,6 +57,10 @@ class XRT_API WorkScope {
   static const RunLimit* time_limit();
   // Throws Error(kResource) where that time is over.
   static void check_time();
+
+  // Whether the work of this thread may be given up between two steps where the user asks to stop:
+  // all scopes around with accounts say so. What changes weights or caches in place may not.
+  static bool may_stop();
 
   // The account to put `bytes` on, for a value that is described to people; null: nothing bounds
   // it. Throws Error(kResource), with both figures, where there is no room for them.
@@ -82,6 +87,7 @@ class XRT_API WorkScope {
   const std::string_view what_;
   const std::shared_ptr<MemoryAccount> account_;
   const std::size_t most_ = 0;
+  const bool may_stop_ = false;
 };
 
 // For a loop whose turns may be many or long: looks at the clock once per so much work.

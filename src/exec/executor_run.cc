@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "base/interrupt.h"
 #include "base/message.h"
 #include "base/work_scope.h"
 #include "device/caller_stream.h"
@@ -318,6 +319,7 @@ void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> ou
   }
   try {
     WorkScope::check_time();
+    StepInterrupts().look();
     check_least_time(launch.least_time);
     prepare_outputs(index, state, outputs, device_results);
   } catch (const Error& error) {
@@ -391,7 +393,7 @@ void Executor::run(std::span<const Data> inputs, std::span<Data> outputs, Profil
   const std::uint64_t run_number = profiler.next_run();
   Lease lease(*this);
   RunState& state = lease.state();
-  const WorkScope scope(state.account, most_bytes_);
+  const WorkScope scope(state.account, most_bytes_, /*may_stop=*/aliases_.empty());
   // Which outputs are to be given out where the caller wants them; he has chosen that of others.
   std::vector<std::size_t> ours;
   const bool has_devices = device_results || !device_.is_host();

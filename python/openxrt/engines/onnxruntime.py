@@ -483,7 +483,9 @@ class OnnxRuntimeEngine:
 
     def __init__(self) -> None:
         self.answers = _Answers()
-        self.spinning: weakref.WeakSet[Session] = weakref.WeakSet()
+        # No WeakSet, which calls Python when a session goes: a Ctrl-C that came while it went would
+        # be raised there, and Python drops what is raised in such a call.
+        self.spinning: list[weakref.ref[Session]] = []
 
     def supports(self, node: NodeView) -> bool | str:
         """True, or why not."""
@@ -554,7 +556,7 @@ class OnnxRuntimeEngine:
     def keep(self, session: Session, spins: bool) -> Session:
         """Notes whose threads wait in a loop."""
         if spins:
-            self.spinning.add(session)
+            self.spinning.append(weakref.ref(session))
         return session
 
     def settings(self, function: FunctionView) -> tuple[onnxruntime.SessionOptions, bool]:
@@ -568,6 +570,7 @@ class OnnxRuntimeEngine:
         pool = (function.num_threads - 1) * function.streams
         require_threads(pool)  # where one of several cannot be started, the session waits for ever
         options = _session_options(pool + 1)
+        self.spinning = [session for session in self.spinning if session() is not None]
         spins = not self.spinning and thread_budget() >= len(os.sched_getaffinity(0))
         if spins:
             options.add_session_config_entry("session.intra_op.spin_duration_us", str(SPIN_US))

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "base/arena.h"
+#include "base/interrupt.h"
 #include "base/work_scope.h"
 #include "engine/handles.h"
 #include "engines/native/kernels/common/text.h"
@@ -523,6 +524,7 @@ void NativeExecutable::run_steps(NativeContext& native) const {
   }
   KernelContext& context = native.kernel;
   const bool is_timed = WorkScope::time_limit() != nullptr;
+  const StepInterrupts interrupts;
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     const Step& step = steps_[s];
     context.input_slots_ = step.inputs.data();
@@ -534,6 +536,7 @@ void NativeExecutable::run_steps(NativeContext& native) const {
     const double start_us = profile_ ? StepProfile::now_us() : 0;
     try {
       if (is_timed) WorkScope::check_time();
+      interrupts.look();
       step.kernel->run(context);
     } catch (...) {
       rethrow(step);

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fork() of a process with programs: the child has results or errors that say why not, it ends, and
+the parent does not notice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from faulty_process import ENGINES, run, write_model
+from small_models import usable
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_model(tmp_path_factory.mktemp("model") / "model.onnx")
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_child_with_its_parents_program(engine: str, isolated: bool, model: Path) -> None:
+    """It ends by os._exit(), as those of multiprocessing do: see the guide to serving."""
+    if not usable(engine):
+        pytest.skip(f"engine {engine} is not usable here")
+    code = f"""
+        program = load("{engine}", isolation={[engine] if isolated else []}, cache_dir="")
+        assert is_right(program)
+        def outcome(act):
+            try:
+                return "right" if is_right(act()) else "wrong"
+            except openxrt.Error as error:
+                return "told" if "forked" in str(error) else str(error)
+        for turn in range(3):
+            read, write = os.pipe()
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)
+                again = lambda: load("{engine}", isolation={[engine] if isolated else []})
+                print(outcome(lambda: program), outcome(again), flush=True)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            assert is_right(program)
+            print("parent", flush=True)
+    """
+    outcome = "told told" if engine == "xla" and not isolated else "right right"
+    assert run(code, model).splitlines() == [outcome, "parent"] * 3
+
+
+@pytest.mark.parametrize("engine", ["native", "onnxruntime"])  # one in C++, one in Python
+def test_workers_of_children_end_with_them(engine: str, model: Path) -> None:
+    """And those of the parent stay, however a child ends."""
+    if not usable(engine):
+        pytest.skip(f"engine {engine} is not usable here")
+    code = f"""
+        def workers():
+            return open(f"/proc/self/task/{{os.getpid()}}/children").read().split()
+        program = load("{engine}", isolation=["{engine}"], cache_dir="")
+        assert is_right(program)
+        before = workers()
+        read, write = os.pipe()
+        for end in ("os._exit(0)", "sys.exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)
+                assert is_right(program)
+                os.write(write, " ".join(workers()).encode())
+                exec(end)
+            status = os.waitpid(child, 0)[1]
+            assert status == (signal.SIGKILL if "KILL" in end else 0), (end, status)
+            for worker in os.read(read, 100).split():
+                for turn in range(200):
+                    try:
+                        stat = open(f"/proc/{{worker.decode()}}/stat").read()
+                    except OSError:
+                        break
+                    if stat.rsplit(")", 1)[1].split()[0] == "Z":
+                        break
+                    time.sleep(0.05)
+                else:
+                    print("a worker is left", end)
+        assert is_right(program)
+        print(workers() == before)
+    """
+    assert run(code, model) == "True"
+
+
+def test_a_pool_of_children_loads_and_runs(model: Path) -> None:
+    code = """
+        import multiprocessing
+        program = load()
+        assert is_right(program)
+        def work(number):
+            return is_right(program), is_right(load()), is_right(load(cache_dir=""))
+        with multiprocessing.get_context("fork").Pool(3) as pool:
+            results = pool.map_async(work, range(12)).get(60)
+        print(set(results), is_right(program))
+    """
+    assert run(code, model) == "{(True, True, True)} True"
