@@ -152,4 +152,41 @@ ONNXRUNTIME = [
         [f32(1, 2).reshape(1, 2)],
         constants={"axes": np.zeros(0, np.int64)},
     ),
+    fault(
+        "Min of int64 compares the lower 32 bits",
+        [helper.make_node("Min", ["x", "z"], ["y"])],
+        {"x": np.array([2, 5])},
+        [np.array([2, 5])],
+        constants={"z": np.array([2**31, 2**40])},
+    ),
+    fault(
+        "Max of int64 compares the lower 32 bits",
+        [helper.make_node("Max", ["x", "z"], ["y"])],
+        {"x": np.array([2, -5])},
+        [np.array([2**31, -5])],
+        constants={"z": np.array([2**31, -(2**40)])},
+    ),
+    fault(
+        "OneHot takes no position for one with a fraction",
+        [helper.make_node("OneHot", ["x", "depth", "values"], ["y"])],
+        {"x": f32(0.5, 1, 2.7)},
+        [np.eye(3, dtype=np.float32)],
+        constants={"depth": np.float32(3), "values": f32(0, 1)},
+    ),
+    fault(
+        "SplitToSequence drops the axis of parts whose size is given",
+        [
+            helper.make_node("SplitToSequence", ["x", "one"], ["parts"], keepdims=0),
+            helper.make_node("SequenceAt", ["parts", "first"], ["y"]),
+        ],
+        {"x": f32([1, 2], [3, 4])},
+        [f32([1, 2])],
+        constants={"one": np.array(1), "first": np.array(0)},
+    ),
+    fault(
+        "A reduction of no elements ignores an axis counted from the end",
+        [helper.make_node("ReduceSum", ["x", "axes"], ["y"])],
+        {"x": np.zeros((0, 2, 3), np.float32), "axes": np.array([-2])},
+        [np.zeros((0, 1, 3), np.float32)],
+    ),
 ]

@@ -110,7 +110,7 @@ def _bodies(node: NodeView) -> str:
         if name not in ("body", "then_branch", "else_branch"):
             continue
         ops = set(re.findall(r"= (\w+)\(", text))
-        if found := sorted(ops & (RULES.keys() | RANDOM)):
+        if found := sorted(ops & ((RULES.keys() - REDUCTIONS) | RANDOM)):
             return f"'{name}' holds {', '.join(found)}, which it does not always take"
         if found := sorted(PACKED.intersection(re.findall(r"\w+", text))):
             return (
@@ -224,6 +224,49 @@ def _cast(node: NodeView) -> str:
     return ""
 
 
+def _extreme(node: NodeView) -> str:
+    if _dtype(node) != "int64":
+        return ""
+    return "of int64 it compares the lower 32 bits"
+
+
+def _one_hot(node: NodeView) -> str:
+    if not _dtype(node).startswith(("float", "bfloat", "double")):
+        return ""
+    return "it compares positions that are no integers instead of cutting their fractions"
+
+
+def _split_to_sequence(node: NodeView) -> str:
+    """Parts that are asked for keep their axis, whatever `keepdims` says."""
+    given = len(node.inputs) > 1 and node.inputs[1]
+    if not given or node.attributes.get("keepdims", 1):
+        return ""
+    return "it drops the axis of parts whose size is given"
+
+
+def _reduce(node: NodeView) -> str:
+    """Axes that are known are counted from the front before it sees them."""
+    if len(node.inputs) > 1 and node.inputs[1] and 1 not in node.constants:
+        return "over no elements it ignores axes that are counted from the end"
+    return _reduce_bool(node) if node.op in ("ReduceMax", "ReduceMin") else ""
+
+
+# In bodies, whose axes are not seen, they are taken all the same: what is wrong takes computed axes
+# and no elements.
+REDUCTIONS = frozenset(
+    {
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+        "ReduceMean",
+        "ReduceProd",
+        "ReduceSum",
+        "ReduceSumSquare",
+    }
+)
+
+
 def _reduce_bool(node: NodeView) -> str:
     if _dtype(node) != "bool":
         return ""
@@ -278,11 +321,15 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "LSTM": _recurrence,
     "Loop": _one_element,
     "LpPool": _pool,
+    "Max": _extreme,
     "MaxPool": _pool,
     "MaxUnpool": _max_unpool,
+    "Min": _extreme,
     "Mod": _mod,
-    "ReduceMax": _reduce_bool,
-    "ReduceMin": _reduce_bool,
+    "OneHot": _one_hot,
+    "ReduceMax": _reduce,
+    "ReduceMin": _reduce,
+    **dict.fromkeys(REDUCTIONS, _reduce),
     "RNN": _recurrence,
     "RoiAlign": _roi_align,
     "RegexFullMatch": _pattern,
@@ -293,6 +340,7 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "SequenceInsert": _one_element,
     "SequenceMap": _bodies,
     "Slice": _slice,
+    "SplitToSequence": _split_to_sequence,
     "Squeeze": _squeeze,
     "STFT": lambda node: "its sums lose digits where results are near zero",
     "Unique": _unique,
