@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -241,7 +242,13 @@ bool canonicalize_axes(Graph& graph, NodeId id) {
     const bool one = std::holds_alternative<std::int64_t>(found->second);
     Numbers axes =
         one ? Numbers{std::get<std::int64_t>(found->second)} : node.attr_ints(fact.attribute);
-    if (!count_from_front(axes, *count)) continue;
+    if (axes.empty() && node.op == "MeanVarianceNormalization") {
+      // To the reductions of its function body no axes are all of them.
+      axes.resize(static_cast<std::size_t>(*count));
+      std::iota(axes.begin(), axes.end(), 0);
+    } else if (!count_from_front(axes, *count)) {
+      continue;
+    }
     graph.set_attribute(id, fact.attribute, one ? Attribute(axes[0]) : Attribute(std::move(axes)));
     changed = true;
   }

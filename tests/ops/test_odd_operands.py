@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime
 import openxrt
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
 from small_models import make_model, tensor, usable
 
 ENGINES = ["native", "openvino", "onnxruntime", "xla", "tvm"]
@@ -373,3 +373,19 @@ def test_scales_of_rows_broadcast(
     )
     expected = onnxruntime.InferenceSession(model).run(None, feeds)[0]
     np.testing.assert_allclose(load(model, engine).run(feeds)["y"], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_normalisation_over_no_axes_is_over_all(engine: str) -> None:
+    """The function body of the op hands them to ReduceMean, to which none are all."""
+    node = helper.make_node("MeanVarianceNormalization", ["x"], ["y"])
+    node.attribute.add(name="axes", type=AttributeProto.INTS)
+    model = make_model(
+        [node],
+        [tensor("x", TensorProto.FLOAT, [2, 3])],
+        [tensor("y", TensorProto.FLOAT, [2, 3])],
+    )
+    x = np.array([[3, -1, 2], [0, 5, 3]], np.float32)
+    wanted = (x - x.mean()) / x.std()
+    program = load(model, engine)
+    np.testing.assert_allclose(program(x), wanted, rtol=1e-5)
