@@ -389,3 +389,20 @@ def test_a_normalisation_over_no_axes_is_over_all(engine: str) -> None:
     wanted = (x - x.mean()) / x.std()
     program = load(model, engine)
     np.testing.assert_allclose(program(x), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_statistics_of_float64_are_float32(engine: str) -> None:
+    """As `stash_type` says, which is float32 where it is not given."""
+    model = make_model(
+        [helper.make_node("LayerNormalization", ["x", "s"], ["y", "mean", "inverse"])],
+        [tensor("x", TensorProto.DOUBLE, [2, 3]), tensor("s", TensorProto.DOUBLE, [3])],
+        [tensor("y", TensorProto.DOUBLE, [2, 3]), tensor("mean", TensorProto.FLOAT, [2, 1])],
+        opset=17,
+    )
+    feeds = {"x": np.array([[1.0, 2, 4], [3, -1, 0]]), "s": np.array([1.0, 2, 3])}
+    expected = onnxruntime.InferenceSession(model).run(None, feeds)
+    results = list(load(model, engine).run(feeds).values())
+    assert results[1].dtype == np.float32
+    np.testing.assert_allclose(results[0], expected[0], rtol=1e-5)
+    np.testing.assert_allclose(results[1], feeds["x"].mean(1, keepdims=True), rtol=1e-6)

@@ -192,6 +192,7 @@ void row_statistics(const T* x, std::int64_t n, T epsilon, T* mean, T* inverse) 
 Created create_layer_norm(const KernelCreateContext& create) {
   const std::int64_t given_axis = need_int(create.node(), "axis");
   const float epsilon = need_float(create.node(), "epsilon");
+  const auto stash = static_cast<DType>(need_int(create.node(), "stash_type"));
   return make_kernel([=](KernelContext& k) {
     const Tensor& x = k.input(0);
     const std::size_t axis = normalize_axis(given_axis, x.rank());
@@ -217,7 +218,6 @@ Created create_layer_norm(const KernelCreateContext& create) {
     };
     const Tensor scale = parameter(1);
     const Tensor bias = parameter(2);
-    const DType stash = wide.compute;
     Tensor* means = k.wants_output(1) ? &k.output(1, stash, reduced) : nullptr;
     Tensor* inverses = k.wants_output(2) ? &k.output(2, stash, reduced) : nullptr;
     if (x.count() == 0 && means == nullptr && inverses == nullptr) return;
@@ -241,8 +241,12 @@ Created create_layer_norm(const KernelCreateContext& create) {
                                     (beta ? beta[i] : T{0});
                            }
                          }
-                         if (means != nullptr) means->data<T>()[row] = mean;
-                         if (inverses != nullptr) inverses->data<T>()[row] = inverse;
+                         const auto put = [&](Tensor* statistics, double value) {
+                           if (statistics == nullptr) return;
+                           store_double(stash, &value, 1, statistics->raw(), row);
+                         };
+                         put(means, mean);
+                         put(inverses, inverse);
                        }
                      });
     });
