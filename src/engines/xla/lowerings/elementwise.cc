@@ -278,8 +278,9 @@ void lower_shrink(NodeContext& c) {
     const Hlo x = b.convert(in[0], wide);
     const Hlo above = b.compare("GT", x, scalar_like(b, lambd, x));
     const Hlo below = b.compare("LT", x, scalar_like(b, -lambd, x));
-    const Hlo shrunk = b.select(below, b.add(x, scalar_like(b, bias, x)), b.zeros_like(x));
-    return cast(b, b.select(above, b.sub(x, scalar_like(b, bias, x)), shrunk), in[0].dtype);
+    // Below a negative `lambd` both hold: the standard asks first whether x is small.
+    const Hlo large = b.select(above, b.sub(x, scalar_like(b, bias, x)), b.zeros_like(x));
+    return cast(b, b.select(below, b.add(x, scalar_like(b, bias, x)), large), in[0].dtype);
   });
 }
 void lower_clip(NodeContext& c) {
