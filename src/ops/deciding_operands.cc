@@ -457,8 +457,18 @@ std::optional<Sizes> deciding_sizes(const Graph& graph, const Node& node,
     }
     case kIndex:
     case kRow:
-    case kLength:
       return sizes_of(data, axis_of(node, operand, data), 1);
+    case kLength: {
+      auto sizes = sizes_of(data, axis_of(node, operand, data), 1);
+      if (!sizes || node.op != "TensorScatter") return sizes;
+      if (node.attr_string("mode", "linear") == "circular")
+        return sizes;  // what is beyond begins anew
+      // All that is written has to fit.
+      const auto written = sizes_of(graph.type(node.inputs.at(1)), axis_of(node, operand, data), 1);
+      if (!written) return std::nullopt;
+      sizes->front() -= written->front();
+      return sizes;
+    }
     case kMask:
       if (node.has(operand.axis)) return sizes_of(data, axis_of(node, operand, data), 1);
       return count_of(data);

@@ -239,3 +239,29 @@ def test_positions_count_from_the_first(engine: str) -> None:
     for wrong in (5, -1):
         with pytest.raises(openxrt.Error, match=rf"'turn'.*{wrong}"):
             program(x, np.array([[0, wrong]]))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("open_sizes", [False, True])
+def test_rows_that_are_written_fit(engine: str, open_sizes: bool) -> None:
+    """A row to begin at is inside of the cache, and so is where the last one ends."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    n, m = ("n", "m") if open_sizes else (4, 2)
+    model = make_model(
+        [helper.make_node("TensorScatter", ["cache", "new", "at"], ["y"], "write")],
+        [
+            tensor("cache", TensorProto.FLOAT, [1, n, 1]),
+            tensor("new", TensorProto.FLOAT, [1, m, 1]),
+            tensor("at", TensorProto.INT64, [1]),
+        ],
+        [tensor("y", TensorProto.FLOAT, [1, n, 1])],
+        opset=24,
+    )
+    program = openxrt.load(model, engine=with_native(engine))
+    cache, new = np.zeros((1, 4, 1), np.float32), np.ones((1, 2, 1), np.float32)
+    written = program(cache, new, np.array([2]))
+    np.testing.assert_array_equal(written.ravel(), [0, 0, 1, 1])
+    for wrong in (3, -1):
+        with pytest.raises(openxrt.Error, match=rf"'write'.*{wrong}"):
+            program(cache, new, np.array([wrong]))
