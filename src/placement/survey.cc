@@ -100,10 +100,14 @@ void refuse_updates(const Graph& graph, const ProgramOptions& options,
 // Bodies in which nobody would see what decides shapes or addresses.
 void refuse_computed_operands(const Engine& engine, const Graph& graph,
                               std::vector<Support>& answers) {
-  if (!engine_manifest(engine.name()).crashes_on_values) return;
+  const bool crashes = engine_manifest(engine.name()).crashes_on_values;
+  if (!crashes && checks_values(engine)) return;
   for (const NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    // Iterations that the runtime drives cost much more than a branch.
+    if (!crashes && (!node.domain.empty() || node.op != "If")) continue;
     Support& answer = answers[static_cast<std::size_t>(id.index)];
-    if (!answer || !computes_operands_inside(graph.node(id))) continue;
+    if (!answer || !computes_operands_inside(node)) continue;
     answer = Support::no(
         "its bodies compute values that decide shapes or addresses, and this engine does not check "
         "them");

@@ -265,3 +265,26 @@ def test_rows_that_are_written_fit(engine: str, open_sizes: bool) -> None:
     for wrong in (3, -1):
         with pytest.raises(openxrt.Error, match=rf"'write'.*{wrong}"):
             program(cache, new, np.array([wrong]))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_indices_out_of_range_in_a_branch(engine: str) -> None:
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    branches = {}
+    for name, op in {"then_branch": "Neg", "else_branch": "Identity"}.items():
+        nodes = [
+            helper.make_node("Gather", ["table", "ids"], ["rows"], "embed"),
+            helper.make_node(op, ["rows"], [name]),
+        ]
+        branches[name] = helper.make_graph(nodes, name, [], [untyped(name)])
+    model = make_model(
+        [helper.make_node("If", ["c"], ["y"], **branches)],
+        [tensor("c", TensorProto.BOOL, []), tensor("ids", TensorProto.INT64, [2])],
+        [tensor("y", TensorProto.FLOAT, [2, 3])],
+        [numpy_helper.from_array(TABLE, "table")],
+    )
+    program = openxrt.load(model, engine=with_native(engine))
+    np.testing.assert_array_equal(program(np.array(True), np.array([0, 3])), -TABLE[[0, 3]])
+    with pytest.raises(openxrt.Error, match=r"4 is outside an axis of size 4"):
+        program(np.array(False), np.array([1, 4]))
