@@ -81,9 +81,12 @@ std::optional<std::string> range_refusal(const Graph& graph, ValueId id, std::in
   if (tensor == nullptr || !is_integer(tensor->dtype()) || bit_width(tensor->dtype()) < 32) {
     return std::nullopt;
   }
+  const bool is_unsigned = tensor->dtype() == DType::kUInt64;  // of which large ones look negative
   for (const std::int64_t value : tensor->to_int64()) {
-    if (value <= bound && value >= -bound - 1) continue;
-    return "constant '" + graph.value(id).name + "' has the value " + std::to_string(value) +
+    if (value <= bound && value >= (is_unsigned ? 0 : -bound - 1)) continue;
+    const std::string shown =
+        is_unsigned ? std::to_string(static_cast<std::uint64_t>(value)) : std::to_string(value);
+    return "constant '" + graph.value(id).name + "' has the value " + shown +
            ", more than the CPU plugin computes exactly";
   }
   return std::nullopt;
@@ -220,6 +223,47 @@ std::optional<std::string> loss_refusal(const Graph& graph, const Node& node) {
     return std::nullopt;
   }
   return "the CPU plugin multiplies constants in place by the weights of every run";
+}
+
+// Whether products or powers of the caller's integers are among what makes the value: of the sizes
+// of tensors they stay small.
+bool is_grown(const Graph& graph, ValueId value) {
+  constexpr std::string_view kGrowing[] = {"BitShift", "CumProd", "Mul", "Pow", "ReduceProd"};
+  std::vector<std::pair<ValueId, bool>> todo{{value, false}};  // and whether it was multiplied
+  std::vector<std::int8_t> seen(graph.value_capacity(), 0);
+  while (!todo.empty()) {
+    auto [id, multiplied] = todo.back();
+    todo.pop_back();
+    if (!id.valid() || graph.constant(id) != nullptr) continue;
+    auto& known = seen[static_cast<std::size_t>(id.index)];
+    const auto now = static_cast<std::int8_t>(multiplied ? 2 : 1);
+    if (known >= now) continue;
+    known = now;
+    const DType dtype = graph.type(id).dtype;
+    const bool is_wide = is_integer(dtype) && bit_width(dtype) >= 32;
+    if (!is_wide && !multiplied) continue;
+    if (graph.value(id).origin != Origin::kNode) {
+      if (multiplied) return true;
+      continue;
+    }
+    const Node& maker = graph.node(graph.value(id).producer);
+    if (!maker.domain.empty() || maker.op == "Shape" || maker.op == "Size") continue;
+    multiplied = multiplied || std::find(std::begin(kGrowing), std::end(kGrowing), maker.op) !=
+                                   std::end(kGrowing);
+    for (const ValueId v : maker.inputs) todo.emplace_back(v, multiplied);
+  }
+  return false;
+}
+
+// Functions look at the integers that they are given, not at those that they compute.
+std::optional<std::string> grown_refusal(const Graph& graph, const Node& node) {
+  if (!node.domain.empty() || integer_bound(graph, node) != kFloat32Exact) return std::nullopt;
+  for (const ValueId v : node.inputs) {
+    if (!v.valid() || !is_grown(graph, v)) continue;
+    return "'" + graph.value(v).name +
+           "' is made of products of integers, and the CPU plugin computes this node in float32";
+  }
+  return std::nullopt;
 }
 
 std::optional<std::string> einsum(const Graph&, const Node& node) {
@@ -704,6 +748,7 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
   if (auto wrong = split_refusal(graph, node)) return wrong;
   if (auto wrong = resize_refusal(graph, node)) return wrong;
   if (auto wrong = loss_refusal(graph, node)) return wrong;
+  if (auto wrong = grown_refusal(graph, node)) return wrong;
   return constants_refusal(graph, node);
 }
 
@@ -757,7 +802,6 @@ std::vector<std::size_t> elementwise_groups(const Graph& graph) {
   return sizes;
 }
 
-// The largest magnitude among integers that are constant operands.
 std::int64_t largest_constant(const Graph& graph, const Node& node) {
   std::int64_t largest = 0;
   for (const ValueId id : node.inputs) {

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -38,3 +39,62 @@ def test_what_float32_does_not_hold_is_refused(op: str) -> None:
     np.testing.assert_array_equal(program(few), native(few))
     with pytest.raises(openxrt.Error, match="'x'"):
         program(np.array([[(1 << 24) + 1, 0], [0, 0]]))
+
+
+def behind(nodes: list[onnx.NodeProto], **constants: Any) -> bytes:
+    """y, int64[2], of x and the constants."""
+    return make_model(
+        nodes,
+        [tensor("x", TensorProto.INT64, [2])],
+        [tensor("y", TensorProto.INT64, [2])],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+        opset=18,
+    )
+
+
+CHOICES = [
+    helper.make_node("Where", ["c", "x", "x"], ["w"]),
+    helper.make_node("Mod", ["w", "two"], ["y"]),
+]
+FACTORS = [
+    helper.make_node("Mul", ["x", "two"], ["w"]),
+    helper.make_node("Add", ["w", "one"], ["y"]),
+]
+
+
+@pytest.mark.parametrize("nodes", [CHOICES, FACTORS])
+def test_inputs_are_held_to_what_later_nodes_keep(nodes: list[onnx.NodeProto]) -> None:
+    read = {name for node in nodes for name in node.input}
+    given = {"c": np.array([True, False]), "two": np.int64(2), "one": np.int64(1)}
+    model = behind(nodes, **{name: value for name, value in given.items() if name in read})
+    program = openxrt.load(model, engine="openvino", strict=True, check_results=False, cache_dir="")
+    x = np.array([7, -5])
+    wanted = x % 2 if nodes is CHOICES else 2 * x + 1
+    np.testing.assert_array_equal(program(x), wanted)
+    with pytest.raises(openxrt.Error, match="'x'"):
+        program(np.array([2**30 + 1, 0]))
+
+
+def test_remainders_of_products_are_exact() -> None:
+    """Nobody sees a product that a function computes for itself."""
+    nodes = [
+        helper.make_node("Mul", ["x", "factor"], ["w"]),
+        helper.make_node("Mod", ["w", "by"], ["y"]),
+    ]
+    model = behind(nodes, factor=np.int64(103), by=np.int64(101))
+    program = openxrt.load(model, engine=["openvino", "native"], check_results=False, cache_dir="")
+    x = np.array([1_000_000, -3])
+    np.testing.assert_array_equal(program(x), x * 103 % 101)
+
+
+def test_large_unsigned_constants_are_refused() -> None:
+    """As int64 they look like small negative numbers."""
+    largest = np.array([2**64 - 1, 1], np.uint64)
+    model = make_model(
+        [helper.make_node("Add", ["x", "c"], ["y"])],
+        [tensor("x", TensorProto.UINT64, [2])],
+        [tensor("y", TensorProto.UINT64, [2])],
+        [numpy_helper.from_array(largest, "c")],
+    )
+    program = openxrt.load(model, engine=["openvino", "native"], check_results=False, cache_dir="")
+    np.testing.assert_array_equal(program(np.zeros(2, np.uint64)), largest)
