@@ -63,6 +63,34 @@ def max_pool_of_sizes_in_turn() -> Fault:
     )
 
 
+def branch_of_bytes() -> Fault:
+    """Three rows behind a run of one."""
+    branches = {
+        name: helper.make_graph(
+            [helper.make_node("Identity", ["x"], [name])],
+            name,
+            [],
+            [tensor(name, TensorProto.UINT8, None)],
+        )
+        for name in ("then_branch", "else_branch")
+    }
+    x = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    given = {"c": np.array(True), "s": np.float32(0.5)}
+    return fault(
+        "Bytes that a branch gives are read by the sizes of another run",
+        [
+            helper.make_node("If", ["c"], ["bytes"], **branches),
+            helper.make_node("Cast", ["bytes"], ["wide"], to=TensorProto.FLOAT),
+            helper.make_node("Mul", ["wide", "s"], ["scaled"]),
+            helper.make_node("Transpose", ["scaled"], ["y"], perm=[1, 0]),
+        ],
+        {"x": x, **given},
+        [x.T.astype(np.float32) / 2],
+        open_sizes=True,
+        before={"x": x[:1, :2], **given},
+    )
+
+
 def masked_bytes() -> Fault:
     """A mask of the lowest number behind Q/DQ."""
     mask = np.array([[0, 0, -3.4e38, 0]], np.float32)
@@ -747,6 +775,21 @@ OPENVINO = [
         {"x": np.array([1 << 40])},
         [np.array([1 << 41])],
         program="error",
+    ),
+    branch_of_bytes(),
+    fault(
+        "A quotient of constant integers is rounded down",
+        [helper.make_node("Div", ["x", "by"], ["y"])],
+        {},
+        [np.array([-3, -2, 2], np.int32)],
+        constants={"x": np.array([-7, 8, 7], np.int32), "by": np.array([2, -3, 3], np.int32)},
+    ),
+    fault(
+        "A power of 64-bit integers has 32 bits",
+        [helper.make_node("Pow", ["x", "n"], ["y"])],
+        {"x": np.array([-7, 2])},
+        [np.array([7**16, 2**16])],
+        constants={"n": np.array(16)},
     ),
     fault(
         "The rest of a division by infinity is NaN",

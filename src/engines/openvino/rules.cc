@@ -195,6 +195,17 @@ std::optional<std::string> compress(const Graph& graph, const Node& node) {
   return "its condition may have no elements, by whose number the CPU plugin divides";
 }
 
+// What reads bytes from a branch takes their layout from the sizes of another run.
+std::optional<std::string> branch(const Graph& graph, const Node& node) {
+  for (const ValueId v : node.outputs) {
+    if (!v.valid()) continue;
+    const Type& type = graph.type(v);
+    if (!type.is_tensor() || type.is_static() || bit_width(type.dtype) > 8) continue;
+    return "the CPU plugin reads bytes that a branch gives by the sizes of another run";
+  }
+  return std::nullopt;
+}
+
 // Its results are constants, and so are conditions of branches that are computed of them.
 std::optional<std::string> loop(const Graph& graph, const Node& node) {
   const auto body = node.attr_graph("body");
@@ -534,9 +545,25 @@ std::optional<std::string> prelu(const Graph& graph, const Node& node) {
 
 std::optional<std::string> divide(const Graph& graph, const Node& node) {
   const Type& x = graph.type(node.input(0));
+  if (is_integer(x.dtype) && !is_computed(graph, node.input(0)) &&
+      !is_computed(graph, node.input(1))) {
+    return "OpenVINO rounds quotients of constant integers down, not to zero";
+  }
   const bool is_byte = x.dtype == DType::kInt8 || x.dtype == DType::kUInt8;
   if (!is_byte || (x.is_static() && graph.type(node.input(1)).is_static())) return std::nullopt;
   return "the CPU plugin rounds quotients of bytes where sizes are open";
+}
+
+std::optional<std::string> power(const Graph& graph, const Node& node) {
+  if (!is_integer(graph.type(node.outputs[0]).dtype)) return std::nullopt;
+  return "the CPU plugin computes powers of integers in float32";
+}
+
+// Its frontend leaves out such a node, and what it gave stays in memory of an earlier run. What the
+// passes leave of them joins an input of the program with an output.
+std::optional<std::string> of_one(const Graph&, const Node& node) {
+  if (node.op != "Dropout" && node.inputs.size() > 1) return std::nullopt;
+  return "the CPU plugin does not write a result that is its operand to new memory";
 }
 
 std::optional<std::string> max_roi_pool(const Graph&, const Node&) {
@@ -673,21 +700,26 @@ constexpr Rule kRules[] = {
     {"DequantizeLinear", dequantize_linear},
     {"Div", divide},
     {"DynamicQuantizeLinear", dynamic_quantize_linear},
+    {"Dropout", of_one},
     {"Einsum", einsum},
     {"GRU", recurrence},
     {"GatherElements", gather_elements},
     {"Gemm", product},
     {"HardSigmoid", factors},
+    {"If", branch},
     {"LSTM", lstm},
     {"LRN", local_norm},
     {"Loop", loop},
     {"LpPool", long_pool},
     {"MatMul", product},
+    {"Max", of_one},
     {"MaxPool", max_pool},
     {"MaxRoiPool", max_roi_pool},
+    {"Min", of_one},
     {"Multinomial", random},
     {"PRelu", prelu},
     {"Pad", pad},
+    {"Pow", power},
     {"QLinearConv", quantized_product},
     {"QLinearMatMul", quantized_product},
     {"QuantizeLinear", quantize_linear},
@@ -703,6 +735,7 @@ constexpr Rule kRules[] = {
     {"Size", size},
     {"Slice", slice},
     {"SpaceToDepth", space_to_depth},
+    {"Sum", of_one},
     {"TopK", top_k},
     {"Unique", unique},
 };

@@ -316,3 +316,51 @@ def test_open_sizes(op: str, threads: int) -> None:
         found = program.run(feeds)
         for name, wanted in zip(results, session.run(None, feeds), strict=True):
             np.testing.assert_allclose(found[name], wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("op", ["Max", "Min", "Sum", "Dropout"])
+def test_a_result_that_is_the_operand(op: str) -> None:
+    """Behind other sizes, what an earlier run had left in its memory came out."""
+    model = make_model(
+        [helper.make_node(op, ["x"], ["y"])],
+        [tensor("x", TensorProto.FLOAT, ["n"])],
+        [tensor("y", TensorProto.FLOAT, ["n"])],
+    )
+    program = openxrt.load(
+        model, engine=["openvino", "native"], max_specializations=1, check_results=False
+    )
+    for count in (3, 3, 17, 1, 5, 1):
+        x = np.arange(3, 3 + count, dtype=np.float32)
+        np.testing.assert_array_equal(program(x), x)
+
+
+def test_bytes_of_a_branch() -> None:
+    """The plugin read them by the sizes of another run."""
+    branches = {
+        name: helper.make_graph(
+            [helper.make_node("Identity", ["x"], [name])], name, [], [untyped(name)]
+        )
+        for name in ("then_branch", "else_branch")
+    }
+    model = make_model(
+        [
+            helper.make_node("If", ["c"], ["bytes"], **branches),
+            helper.make_node("DequantizeLinear", ["bytes", "s"], ["scaled"]),
+            helper.make_node("Softmax", ["scaled"], ["y"]),
+        ],
+        [
+            tensor("x", TensorProto.UINT8, ["n", "m"]),
+            tensor("c", TensorProto.BOOL, []),
+            tensor("s", TensorProto.FLOAT, []),
+        ],
+        [tensor("y", TensorProto.FLOAT, ["n", "m"])],
+    )
+    session = onnxruntime.InferenceSession(model)
+    program = openxrt.load(
+        model, engine=["openvino", "native"], max_specializations=1, check_results=False
+    )
+    for rows, columns in ((2, 4), (3, 5), (1, 4), (4, 4), (1, 4)):
+        x = np.arange(rows * columns, dtype=np.uint8).reshape(rows, columns) * 11
+        feeds = {"x": x, "c": np.array(True), "s": np.array(0.125, np.float32)}
+        wanted = session.run(None, feeds)[0]
+        np.testing.assert_allclose(program.run(feeds)["y"], wanted, atol=1e-6)

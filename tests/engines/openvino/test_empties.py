@@ -28,7 +28,7 @@ OPS: list[tuple[str, dict[str, Any]]] = [
 def load(op: str, attributes: dict[str, Any], **options: Any) -> openxrt.Program:
     """Of one node; the second set of sizes is run by a plan that leaves them open."""
     model = make_model(
-        [helper.make_node(op, ["x"], ["y"], name="node", **attributes)],
+        [helper.make_node(op, ["x"] * (1 + (op == "Max")), ["y"], name="node", **attributes)],
         [tensor("x", F, ["a", "b", "c"])],
         [untyped("y")],
         opset=22,
