@@ -231,7 +231,7 @@ def _extreme(node: NodeView) -> str:
 
 
 def _one_hot(node: NodeView) -> str:
-    if not _dtype(node).startswith(("float", "bfloat", "double")):
+    if not _dtype(node).startswith(("float", "bfloat")):
         return ""
     return "it compares positions that are no integers instead of cutting their fractions"
 
