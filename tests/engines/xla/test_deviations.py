@@ -32,3 +32,21 @@ def test_norms_of_other_orders_are_refused() -> None:
     )
     with pytest.raises(openxrt.Error, match="LpNormalization"):
         openxrt.load(model, engine=["xla", "native"], cache_dir="")(np.ones((2, 2), np.float32))
+
+
+def test_scales_of_quantisation_are_exact() -> None:
+    """The zero point of a range around zero is half way between two levels."""
+    model = make_model(
+        [helper.make_node("DynamicQuantizeLinear", ["x"], ["y", "scale", "zero"])],
+        [tensor("x", TensorProto.FLOAT, [7])],
+        [
+            tensor("y", TensorProto.UINT8, [7]),
+            tensor("scale", TensorProto.FLOAT, []),
+            tensor("zero", TensorProto.UINT8, []),
+        ],
+    )
+    x = np.array([-1.5, -1, -0.5, 0, 0.5, 1, 1.5], np.float32)
+    wanted = onnxruntime.InferenceSession(model).run(None, {"x": x})
+    program = openxrt.load(model, engine="xla", strict=True, check_results=False, cache_dir="")
+    for given, expected in zip(program.run({"x": x}).values(), wanted, strict=True):
+        np.testing.assert_array_equal(given, expected)

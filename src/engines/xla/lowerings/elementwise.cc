@@ -63,6 +63,14 @@ void lower_sub(NodeContext& c) { binary(c, "subtract"); }
 void lower_add(NodeContext& c) { binary(c, "add"); }
 void lower_mul(NodeContext& c) { binary(c, "multiply"); }
 void lower_div(NodeContext& c) {
+  // XLA multiplies by the rounded inverse of a constant. Scales of quantisation are single numbers,
+  // and half way between two levels the last bit shows in all that is rounded with them.
+  if (c.dtype(0) == DType::kFloat32 && c.rank(0) == 0 && c.rank(1) == 0) {
+    HloBuilder& b = c.b;
+    const Hlo x = b.convert(c.in(0), DType::kFloat64), y = b.convert(c.in(1), DType::kFloat64);
+    c.out(b.convert(b.div(x, y), DType::kFloat32));
+    return;
+  }
   c.elementwise({0, 1}, [&](const Hlos& x) { return safe_divide(c.b, x[0], x[1]); });
 }
 
