@@ -785,6 +785,14 @@ OPENVINO = [
         constants={"x": np.array([-7, 8, 7], np.int32), "by": np.array([2, -3, 3], np.int32)},
     ),
     fault(
+        "A range of float16 that leads away from its end has elements",
+        [helper.make_node("Range", ["x", "end", "step"], ["y"])],
+        {name: np.array(n, np.float16) for name, n in {"x": 1, "end": 5, "step": -1}.items()},
+        [np.zeros(0, np.float16)],
+        opset=27,
+        open_sizes=True,
+    ),
+    fault(
         "A power of 64-bit integers has 32 bits",
         [helper.make_node("Pow", ["x", "n"], ["y"])],
         {"x": np.array([-7, 2])},

@@ -559,6 +559,13 @@ std::optional<std::string> power(const Graph& graph, const Node& node) {
   return "the CPU plugin computes powers of integers in float32";
 }
 
+// Where the sizes are inferred, the runtime sees that there are none (ops/empties.h).
+std::optional<std::string> range_of_halves(const Graph& graph, const Node& node) {
+  const DType dtype = graph.type(node.input(0)).dtype;
+  if (dtype != DType::kFloat16 && dtype != DType::kBFloat16) return std::nullopt;
+  return "OpenVINO counts the steps of a range that leads away from its end";
+}
+
 // Its frontend leaves out such a node, and what it gave stays in memory of an earlier run. What the
 // passes leave of them joins an input of the program with an output.
 std::optional<std::string> of_one(const Graph&, const Node& node) {
@@ -728,6 +735,7 @@ constexpr Rule kRules[] = {
     {"RandomNormalLike", random},
     {"RandomUniform", random},
     {"RandomUniformLike", random},
+    {"Range", range_of_halves},
     {"Resize", resize},
     {"RoiAlign", roi_align},
     {"Scan", scan},
