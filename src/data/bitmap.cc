@@ -127,8 +127,9 @@ Image decode_pnm(std::string_view bytes) {
   const bool text = kind < '4';
   const std::string_view rest = reader.rest();
   const auto left = static_cast<std::int64_t>(rest.size());
-  // Each sample takes at least one byte, or in text all but the last two.
-  if (width < 1 || height < 1 || width > left || height > (left + 1) / width / channels) {
+  // A sample is a byte; in text it is at least a digit, and a space behind all but the last.
+  const std::int64_t most_samples = text ? (left + 1) / 2 : left;
+  if (width < 1 || height < 1 || width > most_samples || height > most_samples / width / channels) {
     damaged("PNM");
   }
   Image image = sized(width, height, "PNM");

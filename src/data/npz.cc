@@ -45,17 +45,20 @@ Archive open(const std::filesystem::path& path, int flags) {
   return archive;
 }
 
+// `left`: bytes of the file that no entry before has claimed. Entries lie side by side; where the
+// archive's directory says else, a small file could claim any size, or one entry's many times.
 std::string read_entry(zip_t* archive, zip_uint64_t index, const std::filesystem::path& path,
-                       std::string& name) {
+                       std::string& name, std::uint64_t& left) {
   zip_stat_t stat;
   if (zip_stat_index(archive, index, 0, &stat) != 0 || (stat.valid & ZIP_STAT_NAME) == 0 ||
       (stat.valid & ZIP_STAT_SIZE) == 0 || (stat.valid & ZIP_STAT_COMP_SIZE) == 0) {
     fail(ErrorCode::kInvalidArgument, path, "a damaged entry");
   }
   name = stat.name;
-  if (stat.size / kMaxRatio > stat.comp_size) {
+  if (stat.size / kMaxRatio > stat.comp_size || stat.comp_size > left) {
     fail(ErrorCode::kInvalidArgument, path, fmt::format("{}: an impossible size", name));
   }
+  left -= stat.comp_size;
   const File file(zip_fopen_index(archive, index, 0));
   if (file == nullptr) {
     fail(ErrorCode::kInvalidArgument, path, fmt::format("{}: {}", name, zip_strerror(archive)));
@@ -83,11 +86,15 @@ std::string read_entry(zip_t* archive, zip_uint64_t index, const std::filesystem
 std::map<std::string, Tensor> read_npz(const std::filesystem::path& path,
                                        const WantedDTypes& wanted) {
   const Archive archive = open(path, ZIP_RDONLY);
+  std::error_code error;
+  std::uint64_t left = std::filesystem::file_size(path, error);
+  if (error) fail(ErrorCode::kIo, path, error.message());
   std::map<std::string, Tensor> arrays;
   const zip_int64_t entries = zip_get_num_entries(archive.get(), 0);
   for (zip_int64_t i = 0; i < entries; ++i) {
     std::string name;
-    const std::string content = read_entry(archive.get(), static_cast<zip_uint64_t>(i), path, name);
+    const std::string content =
+        read_entry(archive.get(), static_cast<zip_uint64_t>(i), path, name, left);
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
     const auto dtype = wanted.find(name);
     arrays[name] = parse_npy(content, fmt::format("{}, array '{}'", path.string(), name),

@@ -12,6 +12,7 @@
 
 #include "base/element.h"
 #include "base/file.h"
+#include "data/decode.h"
 #include "data/image.h"
 #include "data/npy.h"
 #include "measure/difference.h"
@@ -138,6 +139,55 @@ TEST_F(Files, DamagedNpzIsTensorsOrAnError) {
   EXPECT_GT(refused, 50);
 }
 
+// The directory at the end of an archive says where the content of each entry begins and how much
+// of it there is.
+TEST_F(Files, AnNpzOfEntriesThatShareBytesIsRefused) {
+  const std::string array = format_npy(sample());
+  const auto numbers = [](std::initializer_list<std::pair<std::uint64_t, int>> list) {
+    std::string bytes;
+    for (const auto& [value, size] : list) {
+      for (int i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i));
+    }
+    return bytes;
+  };
+  std::uint32_t checksum = 0xFFFFFFFF;  // CRC-32
+  for (const char c : array) {
+    checksum ^= static_cast<std::uint8_t>(c);
+    for (int bit = 0; bit < 8; ++bit) checksum = checksum >> 1 ^ (checksum % 2) * 0xEDB88320;
+  }
+  checksum = ~checksum;
+  const auto archive = [&](int entries, std::uint64_t size) {
+    std::string file = numbers({{0x04034b50, 4}, {20, 2}, {0, 2}, {0, 2}, {0, 4}, {checksum, 4}});
+    file += numbers({{array.size(), 4}, {array.size(), 4}, {5, 2}, {0, 2}}) + "a.npy" + array;
+    std::string directory;
+    for (int i = 0; i < entries; ++i) {
+      directory += numbers({{0x02014b50, 4}, {20, 2}, {20, 2}, {0, 2}, {0, 2}, {0, 4}});
+      directory += numbers({{checksum, 4}, {size, 4}, {size, 4}, {5, 2}, {0, 2}, {0, 2}});
+      directory += numbers({{0, 2}, {0, 2}, {0, 4}, {0, 4}}) + "a.npy";
+    }
+    const std::size_t at = file.size();
+    const auto count = static_cast<std::uint64_t>(entries);
+    return file + directory +
+           numbers({{0x06054b50, 4}, {0, 4}, {count, 2}, {count, 2}, {directory.size(), 4}}) +
+           numbers({{at, 4}, {0, 2}});
+  };
+  const auto message = [&](const std::string& content) -> std::string {
+    const fs::path file = folder_ / "shared.npz";
+    write(file, content);
+    try {
+      read_npz(file);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "read";
+  };
+  EXPECT_EQ(message(archive(1, array.size())), "read");
+  for (const auto& [entries, size] : {std::pair{10, array.size()}, {1, std::size_t{0xF0000000}}}) {
+    const std::string said = message(archive(entries, size));
+    EXPECT_NE(said.find("an impossible size"), std::string::npos) << said;
+  }
+}
+
 TEST_F(Files, DamagedPicturesAreAPictureOrAnError) {
   std::mt19937 random(3);
   const std::string content = read_file("examples/ocr/page.png").substr(0, 4000);
@@ -145,6 +195,19 @@ TEST_F(Files, DamagedPicturesAreAPictureOrAnError) {
   for (int i = 0; i < 100; ++i) {
     write(bad, damaged(content, random));
     EXPECT_THROW(read_image(bad), Error);  // all of them are cut off
+  }
+}
+
+// Each form of PNM with its last byte and without it: in text a sample takes a digit and, but for
+// the last one, a space.
+TEST(Pictures, PnmHoldsAllSamplesThatItsHeaderSays) {
+  for (const std::string whole :
+       {"P5 5 4 255\n0123456789abcdefghij", "P6 2 2 255\n0123456789ab", "P5 1 1 255\n0",
+        "P2 3 1 9\n1 2 3", "P3 1 2 9\n1 2 3 4 5 6", "P2 1 1 9\n1"}) {
+    EXPECT_EQ(decode_image(whole).pixels.size() % 3, 0U) << whole;
+    // A copy of the exact size, so that AddressSanitizer sees what is read behind it.
+    const std::vector<char> cut(whole.begin(), whole.end() - 1);
+    EXPECT_THROW(decode_image({cut.data(), cut.size()}), Error) << whole;
   }
 }
 
