@@ -123,11 +123,19 @@ def jpeg_of(width: int, height: int, *, progressive: bool) -> bytes:
     return bytes(data)
 
 
+def jpeg_of_scans(count: int) -> bytes:
+    """A large grey picture, and scans of ten bytes that each go over all of it."""
+    data = encoded(np.zeros((4000, 4000), np.uint8), "JPEG", progressive=True)
+    scan = b"\xff\xda\0\x08\x01\x01\0\x01\x3f\0"
+    return data[:-2] + scan * count + data[-2:]
+
+
 BOMBS = {
     "png": png_of(30000, 30000),
     "png2": png_of(2**31 - 1, 2**31 - 1),
     "baseline": jpeg_of(65500, 65500, progressive=False),
     "progressive": jpeg_of(30000, 30000, progressive=True),
+    "scans": jpeg_of_scans(50_000),
     "bmp": encoded(PICTURE, "BMP")[:18]
     + struct.pack("<ii", 30000, 30000)
     + b"\1\0\x18\0"
@@ -159,7 +167,9 @@ def test_a_header_that_claims_too_much(kind: str, tmp_path: Path) -> None:
     )
     folder = tmp_path / "set" / "c"
     folder.mkdir(parents=True)
-    ending = {"png2": "png", "baseline": "jpg", "progressive": "jpg"}.get(kind, kind)
+    ending = {"png2": "png", "baseline": "jpg", "progressive": "jpg", "scans": "jpg"}.get(
+        kind, kind
+    )
     (folder / f"a.{ending}").write_bytes(BOMBS[kind])
     done = subprocess.run(
         [sys.executable, "-c", READS + PRINT_PEAK, "set"],
