@@ -71,6 +71,10 @@ std::string upper(std::string_view text) {
 template <typename T>
 concept Number = std::integral<T> || std::floating_point<T>;
 
+template <typename T>
+constexpr bool kIsMap =
+    std::same_as<T, OptionMap> || std::same_as<T, OptionPairs> || std::same_as<T, OptionsByEngine>;
+
 constexpr std::string_view kAutoWord = "auto";  // what PrecisionOrAuto calls nullopt
 
 OptionKind kind_of(bool) { return OptionKind::kSwitch; }
@@ -260,7 +264,8 @@ std::string wanted(const OptionInfo& info, const Details& details) {
 
 struct Row {
   OptionInfo info;
-  std::function<bool(ProgramOptions&, std::string_view)> set;  // false: the value does not fit
+  // False where the value does not fit; the options are then as they were.
+  std::function<bool(ProgramOptions&, std::string_view)> set;
   std::function<bool(const ProgramOptions&)> fits;
   std::function<bool(const ProgramOptions&, const ProgramOptions&)> equal;
   std::function<std::string(const ProgramOptions&)> text;
@@ -297,7 +302,12 @@ Row row(std::string_view name, T ProgramOptions::*field, const Details& details)
     return given.*field == by_default || fits(given.*field, details);
   };
   row.set = [field, is_right](ProgramOptions& options, std::string_view text) {
-    return parse(text, options.*field) && is_right(options);
+    // An entry more of a map, each of which fits: copies of what there is would take n² for n.
+    if constexpr (kIsMap<T>) return parse(text, options.*field);
+    T before = options.*field;
+    if (parse(text, options.*field) && is_right(options)) return true;
+    options.*field = std::move(before);
+    return false;
   };
   row.fits = is_right;
   row.equal = [field](const ProgramOptions& a, const ProgramOptions& b) {
@@ -344,14 +354,16 @@ const std::vector<Row>& rows() {
 }
 
 const Row& find(std::string_view name) {
+  for (const Row& row : rows()) {
+    const std::vector<std::string>& others = row.info.other_names;
+    if (row.info.name == name || std::find(others.begin(), others.end(), name) != others.end()) {
+      return row;
+    }
+  }
   std::vector<std::string> known;
   for (const Row& row : rows()) {
-    if (row.info.name == name) return row;
     known.push_back(row.info.name);
-    for (const std::string& other : row.info.other_names) {
-      if (other == name) return row;
-      known.push_back(other);
-    }
+    known.insert(known.end(), row.info.other_names.begin(), row.info.other_names.end());
   }
   std::sort(known.begin(), known.end());
   throw Error(ErrorCode::kInvalidArgument,
@@ -399,10 +411,7 @@ void refuse_option_value(std::string_view name, std::string_view shown) {
 }
 
 void set_option(ProgramOptions& options, std::string_view name, std::string_view value) {
-  const Row& row = find(name);
-  ProgramOptions changed = options;
-  if (!row.set(changed, value)) refuse_option_value(name, fmt::format("'{}'", value));
-  options = std::move(changed);
+  if (!find(name).set(options, value)) refuse_option_value(name, fmt::format("'{}'", value));
 }
 
 std::string option_text(const ProgramOptions& options, std::string_view name) {

@@ -229,6 +229,39 @@ TEST(Options, OfMapsAreAddedEntryByEntry) {
   }
 }
 
+// A copy of the options for each entry, as they once were set, is minutes here.
+TEST(Options, TakeManyEntriesOfAMap) {
+  constexpr int kEntries = 50'000;
+  ProgramOptions options;
+  for (int i = 0; i < kEntries; ++i) {
+    const std::string number = std::to_string(i);
+    set_option(options, "node_engines", "n" + number + "=native");
+    set_option(options, "aliases", "x" + number + "=y");
+    set_option(options, "engine_options", "e.k" + number + "=v");
+  }
+  EXPECT_EQ(options.node_engines.size(), kEntries);
+  EXPECT_EQ(options.aliases.size(), kEntries);
+  EXPECT_EQ(options.engine_options.at("e").size(), kEntries);
+}
+
+TEST(Options, AreAsTheyWereWhereAValueDoesNotFit) {
+  ProgramOptions options = {.engines = {"xla"}, .num_threads = 3, .auto_mode = "fast"};
+  const std::string before = option_key(options);
+  for (const auto& [name, value] : {std::pair{"engines", "native,,xla"},
+                                    {"num_threads", "-5"},
+                                    {"num_threads", "4 "},
+                                    {"auto_mode", "never"},
+                                    {"deadline_s", "-1"},
+                                    {"precision", "f12"},
+                                    {"strict", "maybe"}}) {
+    EXPECT_THROW(set_option(options, name, value), Error) << name;
+    EXPECT_EQ(option_text(options, "engines"), "xla");
+    EXPECT_EQ(option_text(options, "num_threads"), "3");
+    EXPECT_EQ(option_text(options, "auto_mode"), "fast");
+    EXPECT_EQ(option_key(options), before);
+  }
+}
+
 TEST(Options, KeepEntriesApartInTheCacheKey) {
   ProgramOptions one;
   one.node_engines = {{"a", "b"}};
