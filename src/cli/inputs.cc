@@ -242,10 +242,14 @@ Type filled_type(const Port& port, const DimSizes& sizes) {
 
 void flatten(const nlohmann::json& json, std::size_t depth, Dims& dims,
              std::vector<nlohmann::json>& values, const std::string& text) {
+  constexpr std::size_t kMostDims = 64;  // a call of this function each
   if (!json.is_array()) {
     if (depth != dims.size()) throw UsageError(fmt::format("{}: the list is ragged", text));
     values.push_back(json);
     return;
+  }
+  if (depth == kMostDims) {
+    throw UsageError(fmt::format("a list in lists: {} dimensions are too many", kMostDims + 1));
   }
   const auto size = static_cast<std::int64_t>(json.size());
   if (depth == dims.size() && values.empty()) {

@@ -111,6 +111,11 @@ def test_the_python_module_is_the_command() -> None:
         (["run", "MODEL", "-e", "native", "-i", "a=none.npy"], FAILED, "none.npy"),
         (["run", "MODEL", "-e", "native", "-i", "a=[[1,2],[3]]"], USAGE, "ragged"),
         (["run", "MODEL", "-e", "native", "-i", "a=[[1,2]]"], USAGE, "a"),
+        (
+            ["run", "MODEL", "-e", "native", "-i", "a=" + "[" * 60000 + "]" * 60000],
+            USAGE,
+            "too many",
+        ),
         (["run", "MODEL", "-e", "native", "--dim", "N=many"], USAGE, "many"),
         (["run", "MODEL", "-e", "native", "--dim", "M=2"], USAGE, "no input has a dimension 'M'"),
         (
