@@ -9,6 +9,7 @@
 #include "frontends/onnx/importer.h"
 #include "ir/printer.h"
 #include "onnx/exporter.h"
+#include "wire_mutator.h"
 #include "xrt/error.h"
 #include "xrt/graph.h"
 
