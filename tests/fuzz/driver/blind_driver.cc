@@ -29,6 +29,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 extern "C" [[gnu::weak]] int LLVMFuzzerInitialize(int* argc, char*** argv);
+extern "C" [[gnu::weak]] std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                                             std::size_t most, unsigned seed);
 
 namespace {
 
@@ -72,73 +74,73 @@ void on_signal(int number) {
   end(number == SIGALRM ? "the input takes too long" : "the program ends itself");
 }
 
-// A byte string that is near to one of the corpus.
-class Mutator {
- public:
-  Mutator(std::vector<Bytes> corpus, std::size_t most, std::uint64_t seed)
-      : corpus_(std::move(corpus)), most_(most), random_(seed) {}
+std::mt19937_64 random_number;
+std::vector<Bytes> corpus;
 
-  Bytes next() {
-    Bytes bytes = corpus_.empty() ? Bytes{} : corpus_[below(corpus_.size())];
-    for (std::size_t left = 1 + below(6); left > 0; --left) change(bytes);
-    bytes.resize(std::min(bytes.size(), most_));
-    return bytes;
-  }
+std::size_t below(std::size_t end) { return end == 0 ? 0 : random_number() % end; }
 
- private:
-  std::size_t below(std::size_t end) { return end == 0 ? 0 : random_() % end; }
-
-  void change(Bytes& bytes) {
-    const std::size_t at = below(bytes.size() + 1);
-    const std::size_t length = 1 + below(std::min<std::size_t>(64, bytes.size() + 1));
-    const auto place = bytes.begin() + static_cast<std::ptrdiff_t>(at);
-    const auto behind =
-        bytes.begin() + static_cast<std::ptrdiff_t>(std::min(at + length, bytes.size()));
-    switch (below(6)) {
-      case 0:
-        if (at < bytes.size()) bytes[at] ^= static_cast<std::uint8_t>(1U << below(8));
-        return;
-      case 1:
-        if (at < bytes.size()) bytes[at] = static_cast<std::uint8_t>(random_());
-        return;
-      case 2: {
-        static constexpr std::uint64_t kNumbers[] = {
-            0,    1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0xffffffff, 0x7fffffffffffffff,
-            ~0ULL};
-        const std::uint64_t number = kNumbers[below(std::size(kNumbers))];
-        const std::size_t width = std::size_t{1} << below(4);
-        for (std::size_t i = 0; i < width && at + i < bytes.size(); ++i) {
-          bytes[at + i] = static_cast<std::uint8_t>(number >> (8 * i));
-        }
+// One change of some bytes.
+void change(Bytes& bytes) {
+  const std::size_t at = below(bytes.size() + 1);
+  const std::size_t length = 1 + below(std::min<std::size_t>(64, bytes.size() + 1));
+  const auto place = bytes.begin() + static_cast<std::ptrdiff_t>(at);
+  const auto behind =
+      bytes.begin() + static_cast<std::ptrdiff_t>(std::min(at + length, bytes.size()));
+  switch (below(6)) {
+    case 0:
+      if (at < bytes.size()) bytes[at] ^= static_cast<std::uint8_t>(1U << below(8));
+      return;
+    case 1:
+      if (at < bytes.size()) bytes[at] = static_cast<std::uint8_t>(random_number());
+      return;
+    case 2: {
+      static constexpr std::uint64_t kNumbers[] = {
+          0,    1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0xffffffff, 0x7fffffffffffffff,
+          ~0ULL};
+      const std::uint64_t number = kNumbers[below(std::size(kNumbers))];
+      const std::size_t width = std::size_t{1} << below(4);
+      for (std::size_t i = 0; i < width && at + i < bytes.size(); ++i) {
+        bytes[at + i] = static_cast<std::uint8_t>(number >> (8 * i));
+      }
+      return;
+    }
+    case 3:
+      bytes.erase(place, behind);
+      return;
+    case 4: {  // more of the same
+      const Bytes part(place, behind);
+      bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(below(bytes.size() + 1)),
+                   part.begin(), part.end());
+      return;
+    }
+    default: {  // of another file
+      if (corpus.empty()) {
+        bytes.push_back(static_cast<std::uint8_t>(random_number()));
         return;
       }
-      case 3:
-        bytes.erase(place, behind);
-        return;
-      case 4: {  // more of the same
-        const Bytes part(place, behind);
-        bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(below(bytes.size() + 1)),
-                     part.begin(), part.end());
-        return;
-      }
-      default: {  // of another file
-        if (corpus_.empty()) {
-          bytes.push_back(static_cast<std::uint8_t>(random_()));
-          return;
-        }
-        const Bytes& other = corpus_[below(corpus_.size())];
-        const std::size_t from = below(other.size());
-        const std::size_t count = std::min(length, other.size() - from);
-        const auto first = other.begin() + static_cast<std::ptrdiff_t>(from);
-        bytes.insert(place, first, first + static_cast<std::ptrdiff_t>(count));
-      }
+      const Bytes& other = corpus[below(corpus.size())];
+      const std::size_t from = below(other.size());
+      const auto first = other.begin() + static_cast<std::ptrdiff_t>(from);
+      bytes.insert(place, first,
+                   first + static_cast<std::ptrdiff_t>(std::min(length, other.size() - from)));
     }
   }
+}
 
-  std::vector<Bytes> corpus_;
-  std::size_t most_;
-  std::mt19937_64 random_;
-};
+// A file of the corpus with a few changes, by the program's own mutator where it has one.
+Bytes next_input(std::size_t most) {
+  Bytes bytes = corpus.empty() ? Bytes{} : corpus[below(corpus.size())];
+  if (LLVMFuzzerCustomMutator != nullptr && bytes.size() <= most) {
+    const std::size_t size = bytes.size();
+    bytes.resize(most);
+    bytes.resize(
+        LLVMFuzzerCustomMutator(bytes.data(), size, most, static_cast<unsigned>(random_number())));
+    return bytes;
+  }
+  for (std::size_t left = 1 + below(6); left > 0; --left) change(bytes);
+  bytes.resize(std::min(bytes.size(), most));
+  return bytes;
+}
 
 void run(const Bytes& input, unsigned timeout, long most_mb) {
   current.data = input.data();
@@ -154,9 +156,17 @@ void run(const Bytes& input, unsigned timeout, long most_mb) {
 
 }  // namespace
 
+// libFuzzer's, for mutators of programs.
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t most) {
+  Bytes bytes(data, data + size);
+  change(bytes);
+  bytes.resize(std::min(bytes.size(), most));
+  std::copy(bytes.begin(), bytes.end(), data);
+  return bytes.size();
+}
+
 int main(int argc, char** argv) {
   std::map<std::string, std::string, std::less<>> options;
-  std::vector<Bytes> corpus;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (const std::size_t equals = word.find('='); word.starts_with('-')) {
@@ -201,10 +211,10 @@ int main(int argc, char** argv) {
   for (std::size_t i = 0; i < corpus.size() && !ends(); ++i, ++executed) {
     run(corpus[i], timeout, most_mb);
   }
-  Mutator mutator(std::move(corpus), static_cast<std::size_t>(number("max_len", 4096)),
-                  static_cast<std::uint64_t>(number("seed", 1)));
+  random_number.seed(static_cast<std::uint64_t>(number("seed", 1)));
+  const auto longest = static_cast<std::size_t>(number("max_len", 4096));
   for (; !ends() && (runs >= 0 || seconds > 0); ++executed) {
-    run(mutator.next(), timeout, most_mb);
+    run(next_input(longest), timeout, most_mb);
   }
   std::printf("stat::number_of_executed_units: %ld\n", executed);
   return 0;
