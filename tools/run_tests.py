@@ -224,22 +224,58 @@ def run_cpp(preset: str, test_filter: str, jobs: int, folder: Path) -> Result:
     return total
 
 
-def run_pytest(suite: str, test_filter: str, folder: Path) -> Result:
-    """Runs pytest over tests/, or over the tests of a wheel."""
-    report = folder / f"{suite}.xml"
-    command = [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", "--durations=8"]
-    if test_filter:
-        command += ["-k", test_filter]
-    tests, environment = "tests", dict(os.environ)
+def shares(count: int) -> list[list[str]]:
+    """The folders of tests/ in so many lists, whose files are of about the same length together."""
+    folders = {
+        path: sum(file.stat().st_size for file in path.rglob("test_*.py"))
+        for path in (ROOT / "tests").iterdir()
+        if path.is_dir()
+    }
+    lists: list[list[str]] = [[] for _ in range(count)]
+    sizes = [0] * count
+    for path, size in sorted(folders.items(), key=lambda item: (-item[1], item[0])):
+        if size > 0:
+            least = sizes.index(min(sizes))
+            lists[least].append(str(path.relative_to(ROOT)))
+            sizes[least] += size
+    return [sorted(names) for names in lists if names]
+
+
+def run_pytest(suite: str, test_filter: str, jobs: int, folder: Path) -> Result:
+    """Runs pytest over tests/, in as many processes as jobs, or over the tests of a wheel."""
+    environment = dict(os.environ)
+    parts = shares(jobs)
     if suite == "wheel":
-        tests, environment["XRT_TEST_WHEEL"] = "tests/packaging/test_wheel.py", "1"
-    status = subprocess.run([*command, tests], cwd=ROOT, env=environment, check=False).returncode
-    result = read_junit(report, f"{suite}: ") if report.exists() else Result()
-    nothing_collected = 5
-    if status not in (0, nothing_collected) and not result.failed:
-        result.failed += 1
-        result.failures.append(f"{suite}: pytest ended with status {status}")
-    return result
+        parts, environment["XRT_TEST_WHEEL"] = [["tests/packaging/test_wheel.py"]], "1"
+
+    def run(index: int) -> Result:
+        """One process; the output of the first is seen as it comes, that of others at their end."""
+        report = folder / f"{suite}-{index}.xml"
+        command = [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", "--durations=8"]
+        command += ["-p", "no:cacheprovider", *(["-k", test_filter] if test_filter else [])]
+        seen = None if index == 0 else subprocess.PIPE
+        done = subprocess.run(
+            [*command, *parts[index]],
+            cwd=ROOT,
+            env=environment,
+            stdout=seen,
+            stderr=subprocess.STDOUT if seen else None,
+            check=False,
+        )
+        if seen:
+            print(done.stdout.decode(errors="replace"), flush=True)
+        result = read_junit(report, f"{suite}: ") if report.exists() else Result()
+        nothing_collected = 5
+        if done.returncode not in (0, nothing_collected) and not result.failed:
+            result.failed += 1
+            result.failures.append(f"{suite}: pytest ended with status {done.returncode}")
+        return result
+
+    total = Result()
+    with ThreadPoolExecutor(max_workers=len(parts)) as pool:
+        for result in pool.map(run, range(len(parts))):
+            total.add(result)
+    return total
 
 
 def run_fuzz(test_filter: str, jobs: int, folder: Path) -> Result:
@@ -278,7 +314,7 @@ def main() -> int:
             start = time.monotonic()
             print(f"==> {suite} tests", flush=True)
             if suite in ("python", "wheel"):
-                result = run_pytest(suite, arguments.filter, Path(name))
+                result = run_pytest(suite, arguments.filter, arguments.jobs, Path(name))
             elif suite == "fuzz":
                 result = run_fuzz(arguments.filter, arguments.jobs, Path(name))
             else:

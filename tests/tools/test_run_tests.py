@@ -52,6 +52,13 @@ def test_pytest(tmp_path: Path, tool: Callable[[str], ModuleType]) -> None:
     assert result.failures == ["python: test_it.test_fails"]
 
 
+def test_shares_hold_each_file_once(tool: Callable[[str], ModuleType]) -> None:
+    run_tests = tool("run_tests")
+    folders = [name for names in run_tests.shares(3) for name in names]
+    files = [file for name in folders for file in (run_tests.ROOT / name).rglob("test_*.py")]
+    assert sorted(files) == sorted((run_tests.ROOT / "tests").rglob("test_*.py"))
+
+
 def test_fuzz(tmp_path: Path, tool: Callable[[str], ModuleType]) -> None:
     targets = {
         "clean": {"executions": 9, "crashes": 0},
