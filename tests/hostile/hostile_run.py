@@ -36,7 +36,7 @@ ALL = {"model": 1000, "tensor": 5000, "node": 2000, "costly": 300, "file": 600}
 ALL |= {"caller": 200, "limit": 1200, "mixed": 600, "sizes": 1500, "contributed": 3000}
 # glibc's own checks of the heap: who writes outside of its memory is found by the next that frees.
 HEAP_CHECKS = "libc_malloc_debug.so.0"
-TOLD = {"differs", "lax", *BAD}  # with an example of each reason
+TOLD = set(BAD)  # with an example of each reason
 
 
 def has_heap_checks() -> bool:

@@ -4,7 +4,8 @@
 Started with the engine's name and the bound on memory in bytes; requests name a case. The answer
 says how it ended: "result", "error" (one of ours), "internal" (InternalError, or an exception that
 is none of ours), "differs" (another result than native's), "lax" (a result where native has an
-error). A process that takes more memory than the bound ends with status OVER_BOUND.
+error), "explained" (one of these two, which a row of hostile_known.py explains). A process that
+takes more memory than the bound ends with status OVER_BOUND.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from typing import Any
 import numpy as np
 import openxrt
 from hostile_cases import HostileCase, make_case, seeds
-from openxrt.conformance.judge import difference
+from hostile_known import explanation, ops_of
+from openxrt.conformance.judge import difference, loosest_tolerance
 from openxrt.conformance.pool import first_lines, serve
 
 TOLERANCE = 2e-3  # of the largest magnitude: rounding explains no more for ops of these sizes
@@ -105,29 +107,55 @@ def outcomes(case: HostileCase, engines: list[str]) -> list[tuple[str, Any]]:
 
 def is_random(case: HostileCase) -> bool:
     """Whether engines may give different numbers."""
-    name = case.name.lower()
-    return any(op in name for op in ("bernoulli", "random", "multinomial", "dropout"))
+    ops = {case.name, *ops_of(case.model)}
+    return any(
+        word in op.lower()
+        for op in ops
+        for word in ("bernoulli", "random", "multinomial", "dropout")
+    )
 
 
-def judged(ours: list[tuple[str, Any]], native: list[tuple[str, Any]]) -> tuple[str, str]:
+def judged(
+    engine: str, case: HostileCase, ours: list[tuple[str, Any]], native: list[tuple[str, Any]]
+) -> tuple[str, str]:
     """How the case ended, and the message of the worst of its runs."""
     for kind, text in ours:
         if kind == "internal":
             return "internal", text
-    for (kind, value), (kind_of_native, expected) in zip(ours, native, strict=False):
+    found: list[tuple[str, str]] = []
+    for run, (kind, value), (kind_of_native, expected) in zip(
+        range(len(ours)), ours, native, strict=False
+    ):
         if kind != "result":
             continue
         if kind_of_native == "error" and len(ours) == len(native):
-            return "lax", str(expected)  # a result where native says what is wrong
-        if kind_of_native == "result":
+            found.append(("lax", str(expected)))  # a result where native says what is wrong
+        elif kind_of_native == "result":
             try:
-                reason = difference(expected, value, TOLERANCE)
+                reason = difference(
+                    expected, value, max(TOLERANCE, loosest_tolerance(half_floats(expected)))
+                )
             except MemoryError:  # both are large, and comparing them makes more
                 continue
-            if reason:
-                return "differs", reason
+            if not reason:
+                continue
+            found.append(("differs", reason))
+        else:
+            continue
+        why = explanation(engine, case, run, found[-1], expected, value)
+        if why:
+            found[-1] = ("explained", f"{why} | {found[-1][1]}")
+    for kind in ("differs", "lax", "explained"):
+        for outcome, text in found:
+            if outcome == kind:
+                return outcome, text
     kind, text = ours[-1]
     return kind, text if kind != "result" else ""
+
+
+def half_floats(values: Any) -> list[Any]:
+    """Arrays of less than 32 bits, whose elements are rounded more coarsely than TOLERANCE."""
+    return [v for v in values if isinstance(v, np.ndarray) and v.dtype.itemsize < 4]
 
 
 def start() -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -150,7 +178,7 @@ def start() -> Callable[[dict[str, Any]], dict[str, Any]]:
             if engine != "native" and not is_random(case):  # of a case that nobody wrote into
                 again = make_case(request["kind"], request["index"], request["seed"])
                 native = outcomes(again, ["native"])
-            kind, text = judged(ours, native)
+            kind, text = judged(engine, case, ours, native)
         return {"case": case.name, "outcome": kind, "text": first_lines(text, 300)}
 
     return answer
