@@ -196,6 +196,12 @@ KNOWN = [
         ops="Abs Pow QGemm QLinearConv QuantizeLinear ReduceL2 ReduceSum",
         when="wide",
     ),
+    Known(
+        "differs",
+        "A shift by more bits than there are",
+        ops="BitShift",
+        engines="openvino",
+    ),
     Known("differs", "A power of 64-bit integers overflows", ops="Pow"),
     Known("differs", "A norm of integers overflows", ops="ReduceL2"),
     Known(
@@ -310,6 +316,12 @@ KNOWN = [
         ops="AffineGrid CausalConvWithState FlexAttention",
     ),
     Known("lax", "Limits of memory and time are of what an engine needs", text="that it may take"),
+    Known(
+        "lax",
+        "Limits of memory and time are of what an engine needs",
+        ops="Resize",
+        text="the result is too large",
+    ),
     Known("lax", "Limits of memory and time are of what an engine needs", text="than its limit"),
     Known(
         "lax",
