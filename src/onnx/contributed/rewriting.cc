@@ -197,7 +197,9 @@ ValueId Rewriting::number(double value, ValueId like) {
   if (wanted == DType::kFloat64) {
     return constant(Tensor::from<double>(DType::kFloat64, {}, std::span<const double>(&value, 1)));
   }
-  if (wanted == DType::kInt64) return whole(static_cast<std::int64_t>(value));
+  // What int64 does not hold (an infinity that masks scores) is cast as for the other integers.
+  const bool holds = value >= -0x1p63 && value < 0x1p63;
+  if (wanted == DType::kInt64 && holds) return whole(static_cast<std::int64_t>(value));
   const ValueId scalar = float_number(static_cast<float>(value));
   return wanted == DType::kFloat32 ? scalar : cast_like(scalar, like);
 }

@@ -4,10 +4,12 @@
 // from where this ends.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
@@ -112,6 +114,20 @@ TEST(Mutations, DamagedModelsAreRefusedCleanly) {
     }
     EXPECT_GT(refused, kMutations / 4);
   }
+}
+
+// Among them are files on which the fuzzer found faults.
+TEST(Mutations, SeedsOfTheFuzzerAreReadOrRefused) {
+  int read = 0;
+  for (const auto& file : std::filesystem::directory_iterator("tests/fuzz/corpus/run_model")) {
+    try {
+      all_the_way(read_file(file.path()));
+      ++read;
+    } catch (const Error& e) {
+      EXPECT_NE(e.code(), ErrorCode::kInternal) << file.path() << ": " << e.what();
+    }
+  }
+  EXPECT_GT(read, 30);
 }
 
 }  // namespace
