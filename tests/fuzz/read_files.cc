@@ -49,12 +49,19 @@ void arrays(std::string_view bytes) {
 
 void labelled_arrays(std::string_view bytes) {
   file().write(bytes);
-  read_all({.path = file().path(), .format = "arrays", .without_labels = true});
+  xrt::LabelledSource source;
+  source.path = file().path();
+  source.format = "arrays";
+  source.without_labels = true;
+  read_all(source);
 }
 
 void part_file(std::string_view bytes) {
   file().write(bytes);
-  read_all({.path = file().path(), .format = "ofrecord"});
+  xrt::LabelledSource source;
+  source.path = file().path();
+  source.format = "ofrecord";
+  read_all(source);
 }
 
 // Places within an entry of the cache: what src/cache/cache_entry.cc writes.

@@ -105,7 +105,10 @@ void range(std::string_view text) { xrt::parse_range("n", text); }
 // A list of pictures and labels. The paths that it names are not opened.
 void picture_list(std::string_view text) {
   file().write(text);
-  const auto set = xrt::open_labelled_set({.path = file().path(), .format = "csv"});
+  xrt::LabelledSource source;
+  source.path = file().path();
+  source.format = "csv";
+  const auto set = xrt::open_labelled_set(source);
   for (std::size_t i = 0; i < set->size(); ++i) set->place(i);
 }
 

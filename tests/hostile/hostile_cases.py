@@ -250,15 +250,23 @@ def spoil_operands(rng: random.Random, model: onnx.ModelProto, _: dict[str, Any]
         node.input[at] = node.output[0]
 
 
+def has_onnx_elements(array: np.ndarray) -> bool:
+    """Whether a constant may hold them: objects are to be texts."""
+    return array.dtype != object or all(isinstance(item, str) for item in array.flat)
+
+
 def fix_input(rng: random.Random, model: onnx.ModelProto, feeds: dict[str, Any]) -> None:
     """An input becomes a constant, often a hostile one."""
     names = [n for n, value in feeds.items() if isinstance(value, np.ndarray) and value.size < 4096]
     if not names:
         return
     name = rng.choice(sorted(names))
-    array = feeds.pop(name)
+    array = feeds[name]
     if rng.random() < 0.8:
         array = hostile_array(rng, array)
+    if not has_onnx_elements(array):
+        return
+    del feeds[name]
     model.graph.initializer.append(numpy_helper.from_array(array, name))
     kept = [value for value in model.graph.input if value.name != name]
     del model.graph.input[:]

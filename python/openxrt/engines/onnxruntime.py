@@ -223,10 +223,16 @@ def call_within(run: Callable[..., Any], *arguments: object) -> Any:
         raise EngineError(cause_of(error)) from error
 
 
+def has_in_body(node: NodeView, *ops: str) -> bool:
+    """Whether a body of the node has nodes of all these ops."""
+    bodies = [v for v in node.attributes.values() if isinstance(v, str)]
+    return any(all(f" {op}(" in body for op in ops) for body in bodies)
+
+
 def may_multiply_a_vector(node: NodeView) -> bool:
     """Whether it is a MatMul by a tensor of rank 1, or one in a body by anything."""
     if node.op != "MatMul":
-        return any(" MatMul(" in v for v in node.attributes.values() if isinstance(v, str))
+        return has_in_body(node, "MatMul")
     right = node.input_types[1]
     return right is None or right.shape is None or len(right.shape) == 1
 
@@ -252,6 +258,11 @@ def wrong_optimizers(function: FunctionView) -> list[str]:
     def reads(node: NodeView, op: str) -> bool:
         return any(makers.get(name) == op for name in node.inputs)
 
+    with_given_zero = {
+        node.outputs[0]
+        for node in function.nodes
+        if node.op == "DequantizeLinear" and len(node.inputs) > 2 and 2 not in node.constants
+    }
     outputs = {port.name for port in function.outputs}
     quantizes = "QuantizeLinear" in makers.values()
     found = set()
@@ -271,6 +282,10 @@ def wrong_optimizers(function: FunctionView) -> list[str]:
             for type_ in node.output_types
         ):
             found.add("MatMulAddFusion")  # takes a size of 0 for that of its input
+        elif has_in_body(node, "Where", "DequantizeLinear") or (
+            node.op == "Where" and not with_given_zero.isdisjoint(node.inputs)
+        ):
+            found.add("QDQSelectorActionTransformer")  # reads zero points where only constants lie
         elif node.op in ("Gather", "Slice"):
             found.add("GatherSliceToSplitFusion")  # notes each place of an axis, if it be 2**31
     return sorted(found)

@@ -124,6 +124,42 @@ def test_ranks_that_only_a_run_tells(where: str) -> None:
         program.run(feeds | ({"c": np.array(True)} if where == "body" else {}))
 
 
+@pytest.mark.parametrize("where", ["graph", "body"])
+def test_a_choice_between_values_of_a_given_zero_point(where: str) -> None:
+    """ONNX Runtime reads zero points as constants, which ends the process."""
+    u8 = TensorProto.UINT8
+    chooses = [
+        helper.make_node("DequantizeLinear", ["a", "scale", "zero"], ["da"]),
+        helper.make_node("DequantizeLinear", ["b", "scale", "seven"], ["db"]),
+        helper.make_node("Where", ["c", "da", "db"], ["w"]),
+        helper.make_node("QuantizeLinear", ["w", "scale", "seven"], ["y"]),
+    ]
+    boolean = tensor("c", TensorProto.BOOL, [3])
+    inputs = [boolean, tensor("a", u8, [3]), tensor("b", u8, [3]), tensor("zero", u8, [])]
+    if where == "body":
+        inputs.append(tensor("d", TensorProto.BOOL, []))
+        branch = helper.make_graph(chooses, "branch", [], [tensor("y", u8, [3])])
+        chooses = [helper.make_node("If", ["d"], ["z"], then_branch=branch, else_branch=branch)]
+    model = make_model(
+        chooses,
+        inputs,
+        [tensor(chooses[0].output[0] if where == "body" else "y", u8, [3])],
+        [
+            numpy_helper.from_array(np.float32(0.5), "scale"),
+            numpy_helper.from_array(np.uint8(7), "seven"),
+        ],
+    )
+    feeds = {
+        "c": np.array([True, False, True]),
+        "a": np.array([1, 2, 3], np.uint8),
+        "b": np.array([4, 5, 6], np.uint8),
+        "zero": np.array(1, np.uint8),
+    }
+    feeds |= {"d": np.array(True)} if where == "body" else {}
+    (result,) = openxrt.load(model, engine="onnxruntime", cache_dir="").run(feeds).values()
+    assert result.tolist() == [7, 5, 9]
+
+
 def test_bfloat16_passes() -> None:
     model = make_model(
         [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)],
