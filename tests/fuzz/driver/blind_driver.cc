@@ -32,6 +32,11 @@ extern "C" [[gnu::weak]] int LLVMFuzzerInitialize(int* argc, char*** argv);
 extern "C" [[gnu::weak]] std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                              std::size_t most, unsigned seed);
 
+// UndefinedBehaviorSanitizer is a library of its own, which knows nothing of the callback below.
+extern "C" [[gnu::visibility("default")]] const char* __ubsan_default_options() {
+  return "print_stacktrace=1:halt_on_error=1:abort_on_error=1";
+}
+
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;

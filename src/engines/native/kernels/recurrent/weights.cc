@@ -39,8 +39,8 @@ ByteRange byte_range(float low, float high) {
   high = std::max(high, 0.0F);
   const float step = (high - low) / 255.0F;
   const float scale = step == 0 ? 1.0F : step;
-  return {scale,
-          static_cast<std::int32_t>(std::clamp(std::nearbyint(0.0F - low / scale), 0.0F, 255.0F))};
+  const float zero = std::nearbyint(0.0F - low / scale);  // no number where the range is endless
+  return {scale, zero > 0 ? static_cast<std::int32_t>(std::min(zero, 255.0F)) : 0};
 }
 
 FloatWeights::FloatWeights(const float* rows, std::int64_t columns, std::int64_t depth)
