@@ -116,8 +116,12 @@ class DynamicFusion {
       if (!graph_.alive(id)) continue;
       const Node& node = graph_.node(id);
       if (!node.domain.empty()) continue;
-      if (node.op == "MatMulInteger") fuse_product(id);
-      if (node.op == "ConvInteger") fuse_convolution(id);
+      // What they add to the graph moves its nodes.
+      if (node.op == "MatMulInteger") {
+        fuse_product(id);
+      } else if (node.op == "ConvInteger") {
+        fuse_convolution(id);
+      }
     }
   }
 
