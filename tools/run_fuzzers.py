@@ -25,6 +25,7 @@ import sys
 import tarfile
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -159,6 +160,7 @@ class Session:
         self.totals = {program.name: Outcome() for program in fuzzers.programs}
         self.given = dict.fromkeys(self.totals, 0.0)  # to turns that ended or are under way
         self.turns = 0
+        self.first_seed = int(time.time()) % 2**31  # another night, other mutations
 
     def run(self) -> dict[str, Outcome]:
         """All of it."""
@@ -182,7 +184,7 @@ class Session:
                 program = min(self.fuzzers.programs, key=lambda p: self.given[p.name])
                 self.given[program.name] += seconds
                 self.turns += 1
-                seed = self.turns
+                seed = self.first_seed + self.turns
             outcome = self.fuzzers.run(program, [f"-max_total_time={seconds}"], seed)
             with self.lock:
                 # What a crash left of its turn is given again.

@@ -78,7 +78,7 @@ def run(code: str, model: Path, seconds: float = 120, prefix: tuple[str, ...] = 
         out, errors = process.communicate(timeout=seconds)
     finally:
         process.kill()
-    assert process.returncode == 0, out + errors
+    assert process.returncode == 0, (process.returncode, out + errors)
     return out.strip()
 
 

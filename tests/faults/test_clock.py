@@ -130,6 +130,8 @@ def test_a_worker_that_hangs_is_given_up_in_time(clock: tuple[str, ...], tmp_pat
         assert is_right(program)
         (worker,) = open(f"/proc/self/task/{os.getpid()}/children").read().split()
         os.kill(int(worker), signal.SIGSTOP)
+        while open(f"/proc/{worker}/stat").read().rpartition(")")[2].split()[0] != "T":
+            time.sleep(0.001)  # all of its threads have to stop
         begun = time.monotonic()
         try:
             program.run({"x": x}, timeout=0.3)

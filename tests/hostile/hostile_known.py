@@ -120,21 +120,23 @@ KNOWN = [
         "Sums, products and powers of numbers that are not finite or near the ends of float32 "
         "differ in what comes out: docs/reference/engines.md",
         ops="Adagrad Adam AffineGrid Attention BatchNormalization BiasGelu CausalConvWithState "
-        "CDist Conv ConvTranspose ConvTransposeWithDynamicPads "
+        "CDist Celu Conv ConvTranspose ConvTransposeWithDynamicPads "
         "DecoderMaskedMultiHeadAttention DeformConv DequantizeLinear DFT DynamicQuantizeLSTM "
         "DynamicQuantizeMatMul Exp FusedConv FusedGemm FusedMatMul Gelu GroupNormalization "
         "GroupQueryAttention GRU HardSigmoid InstanceNormalization Inverse LayerNormalization "
         "LinearClassifier LogSoftmax LpPool LRN LSTM MatMul MatMulIntegerToFloat "
         "MeanVarianceNormalization MoE Momentum MultiHeadAttention NegativeLogLikelihoodLoss "
-        "Normalizer QAttention ReduceLogSum Resize RMSNormalization RNN RoiAlign "
-        "RotaryEmbedding SkipLayerNormalization Softmax SoftmaxCrossEntropyLoss STFT "
+        "NGramRepeatBlock Normalizer QAttention ReduceLogSum ReduceLogSumExp Resize "
+        "RMSNormalization RNN RoiAlign "
+        "RotaryEmbedding Selu SkipLayerNormalization Softmax SoftmaxCrossEntropyLoss STFT "
         "TransposeMatMul Upsample",
         when="special",
     ),
     Known(
         "differs",
         "NaN is larger than, smaller than, or left out of other numbers: docs/reference/engines.md",
-        ops="Clip GlobalMaxPool Greater Hardmax Max MaxPool MaxpoolWithMask Min Relu ReduceMax "
+        ops="ArgMax ArgMin Clip GlobalMaxPool Greater Hardmax Max MaxPool MaxpoolWithMask Min Relu "
+        "ReduceMax "
         "ScatterElements ScatterND Shrink ThresholdedRelu TopK Unique WordConvEmbedding",
         when="special",
     ),
@@ -154,11 +156,16 @@ KNOWN = [
     Known(
         "differs",
         "A float that no integer of the type stands for becomes any",
-        ops="Cast CastLike DynamicQuantizeLinear QGemm QLinearAdd QLinearConv QLinearMatMul "
-        "QLinearSoftmax QuantizeLinear Range Slice",
+        ops="Cast CastLike DynamicQuantizeLinear QGemm QLinearAdd QLinearAveragePool QLinearConv "
+        "QLinearMatMul QLinearSoftmax QuantizeLinear Range Slice",
         when="special",
     ),
-    Known("differs", "A number is divided by a scale of 0", ops="QuantizeLinear", when="zero"),
+    Known(
+        "differs",
+        "A number is divided by a scale of 0",
+        ops="QLinearSoftmax QuantizeLinear",
+        when="zero",
+    ),
     Known(
         "differs",
         "A negative number has no unsigned integer and no float8_e8m0",
@@ -174,7 +181,7 @@ KNOWN = [
     Known(
         "differs",
         "Half way between two levels, or all but, the last bit of a product decides",
-        ops="Div QGemm QLinearAveragePool QLinearConv QLinearLeakyRelu QLinearMul",
+        ops="Div QGemm QLinearAdd QLinearAveragePool QLinearConv QLinearLeakyRelu QLinearMul",
         when="level",
     ),
     Known(
@@ -267,7 +274,41 @@ KNOWN = [
         ops="AffineGrid",
         engines="openvino",
     ),
+    Known(
+        "differs",
+        "A vector is a column to the reference evaluator, a row to ONNX Runtime",
+        ops="FeatureVectorizer",
+        when="shape",
+        engines="onnxruntime",
+    ),
     # Results where native refuses. The texts are native's.
+    Known(
+        "lax",
+        "A float that no integer of the type stands for becomes any, which may be a valid one",
+        ops="DFT GRU SequenceErase Tile",
+        when="special",
+        engines="xla",
+    ),
+    Known(
+        "lax",
+        "A window that lies in the padding has no average",
+        ops="AveragePool QLinearAveragePool",
+        text="could not create a descriptor",
+    ),
+    Known(
+        "lax",
+        "Native's windows move by less than 2^31",
+        ops="MaxPool",
+        engines="onnxruntime",
+        text="must be positive",
+    ),
+    Known(
+        "lax",
+        "A band that ends beyond half the sample rate: ONNX Runtime computes it",
+        ops="MelWeightMatrix",
+        engines="onnxruntime",
+        text="an input is out of range",
+    ),
     Known("lax", "Native has no kernel for it", text="no kernel for MaxRoiPool"),
     Known("lax", "Native normalises the last axis alone", text="more than the last axis"),
     Known("lax", "Native has one scale for a tensor, or one per column", text="scales per row"),
@@ -360,7 +401,7 @@ def explanation(
     model = parsed(case.model)
     feeds = case.runs[run][0]
     arrays = [*(feeds.values() if isinstance(feeds, dict) else feeds), *constants(model)]
-    facts = set()
+    facts = circumstances(arrays)
     if found[0] == "differs":
         facts = circumstances([*arrays, *expected]) | levels(expected, value)
     ops = {node.op_type for node in all_nodes(model)}

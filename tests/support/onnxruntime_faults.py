@@ -146,6 +146,12 @@ ONNXRUNTIME = [
         constants={"w": np.ones((8, 1), np.float32), "b": f32(1)},
     ),
     fault(
+        "MeanVarianceNormalization of equal numbers is NaN",
+        [helper.make_node("MeanVarianceNormalization", ["x"], ["y"], axes=[1])],
+        {"x": f32([0.1, 0.1, 0.1], [3.3, 3.3, 3.3])},
+        [f32([0, 0, 0], [0, 0, 0])],
+    ),
+    fault(
         "Squeeze takes an empty list of axes for all that have one element",
         [helper.make_node("Squeeze", ["x", "axes"], ["y"])],
         {"x": f32(1, 2).reshape(1, 2)},

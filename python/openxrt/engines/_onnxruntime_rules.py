@@ -324,6 +324,7 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "Max": _extreme,
     "MaxPool": _pool,
     "MaxUnpool": _max_unpool,
+    "MeanVarianceNormalization": lambda node: "its variance may be less than nothing by rounding",
     "Min": _extreme,
     "Mod": _mod,
     "OneHot": _one_hot,
