@@ -284,7 +284,7 @@ struct PadAxis {
       fail("an empty axis cannot be padded");
     }
     for (std::int64_t i = 0; is_short() && i < total; ++i) {
-      sources[static_cast<std::size_t>(i)] = find(i);
+      sources_[static_cast<std::size_t>(i)] = find(i);
     }
   }
 
@@ -296,7 +296,7 @@ struct PadAxis {
 
   // The source index of a target; -1: the fill value.
   std::int64_t source(std::int64_t target) const {
-    return is_short() ? sources[static_cast<std::size_t>(target)] : find(target);
+    return is_short() ? sources_[static_cast<std::size_t>(target)] : find(target);
   }
   bool is_short() const { return total <= kShort; }
 
@@ -332,7 +332,7 @@ struct PadAxis {
     return s + cut;
   }
 
-  std::array<std::int64_t, kShort> sources = {};  // of a short axis, which is often asked
+  std::array<std::int64_t, kShort> sources_ = {};  // of a short axis, which is often asked
 };
 
 template <typename T>
