@@ -29,6 +29,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 NO_SANITIZER_LABEL = "no_sanitizer"
 FUZZ_SECONDS = 60  # of each target
+# Their processes are killed, stopped and limited in the midst of work: nothing runs beside them.
+ALONE = ("tests/faults", "tests/isolation")
 
 
 @dataclass
@@ -225,11 +227,11 @@ def run_cpp(preset: str, test_filter: str, jobs: int, folder: Path) -> Result:
 
 
 def shares(count: int) -> list[list[str]]:
-    """The folders of tests/ in so many lists, whose files are of about the same length together."""
+    """The folders of tests/ but ALONE in so many lists, of about the same length together."""
     folders = {
         path: sum(file.stat().st_size for file in path.rglob("test_*.py"))
         for path in (ROOT / "tests").iterdir()
-        if path.is_dir()
+        if path.is_dir() and f"tests/{path.name}" not in ALONE
     }
     lists: list[list[str]] = [[] for _ in range(count)]
     sizes = [0] * count
@@ -244,7 +246,7 @@ def shares(count: int) -> list[list[str]]:
 def run_pytest(suite: str, test_filter: str, jobs: int, folder: Path) -> Result:
     """Runs pytest over tests/, in as many processes as jobs, or over the tests of a wheel."""
     environment = dict(os.environ)
-    parts = shares(jobs)
+    parts = [*shares(jobs), list(ALONE)]
     if suite == "wheel":
         parts, environment["XRT_TEST_WHEEL"] = [["tests/packaging/test_wheel.py"]], "1"
 
@@ -253,7 +255,7 @@ def run_pytest(suite: str, test_filter: str, jobs: int, folder: Path) -> Result:
         report = folder / f"{suite}-{index}.xml"
         command = [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", "--durations=8"]
         command += ["-p", "no:cacheprovider", *(["-k", test_filter] if test_filter else [])]
-        seen = None if index == 0 else subprocess.PIPE
+        seen = None if index in (0, len(parts) - 1) else subprocess.PIPE
         done = subprocess.run(
             [*command, *parts[index]],
             cwd=ROOT,
@@ -272,9 +274,10 @@ def run_pytest(suite: str, test_filter: str, jobs: int, folder: Path) -> Result:
         return result
 
     total = Result()
-    with ThreadPoolExecutor(max_workers=len(parts)) as pool:
-        for result in pool.map(run, range(len(parts))):
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        for result in pool.map(run, range(len(parts) - 1)):
             total.add(result)
+    total.add(run(len(parts) - 1))
     return total
 
 

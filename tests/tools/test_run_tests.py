@@ -54,7 +54,7 @@ def test_pytest(tmp_path: Path, tool: Callable[[str], ModuleType]) -> None:
 
 def test_shares_hold_each_file_once(tool: Callable[[str], ModuleType]) -> None:
     run_tests = tool("run_tests")
-    folders = [name for names in run_tests.shares(3) for name in names]
+    folders = [name for names in [*run_tests.shares(3), run_tests.ALONE] for name in names]
     files = [file for name in folders for file in (run_tests.ROOT / name).rglob("test_*.py")]
     assert sorted(files) == sorted((run_tests.ROOT / "tests").rglob("test_*.py"))
 
