@@ -152,7 +152,13 @@ class Session:
     """Turns of all targets, several at a time, until so much processor time is spent."""
 
     def __init__(
-        self, fuzzers: Fuzzers, hours: float, jobs: int, record: bool, report: Path | None
+        self,
+        fuzzers: Fuzzers,
+        hours: float,
+        jobs: int,
+        record: bool,
+        report: Path | None,
+        first_seed: int,
     ) -> None:
         self.fuzzers, self.jobs, self.record, self.report = fuzzers, jobs, record, report
         self.seconds = hours * 3600
@@ -160,7 +166,7 @@ class Session:
         self.totals = {program.name: Outcome() for program in fuzzers.programs}
         self.given = dict.fromkeys(self.totals, 0.0)  # to turns that ended or are under way
         self.turns = 0
-        self.first_seed = int(time.time()) % 2**31  # another night, other mutations
+        self.first_seed = first_seed
 
     def run(self) -> dict[str, Outcome]:
         """All of it."""
@@ -348,10 +354,14 @@ def main() -> int:
         make_bundle(fuzzers, arguments.bundle)
         return 0
     hours = arguments.hours
-    if arguments.seconds:
+    first_seed = int(time.time()) % 2**31  # another night, other mutations
+    if arguments.seconds:  # where a change is judged, the mutations are those of the last time
         hours = arguments.seconds * len(fuzzers.programs) / 3600
+        first_seed = 0
     if hours:
-        totals = Session(fuzzers, hours, arguments.jobs, arguments.record, arguments.json).run()
+        totals = Session(
+            fuzzers, hours, arguments.jobs, arguments.record, arguments.json, first_seed
+        ).run()
         if not any(total.crashes for total in totals.values()):
             return 0
         print(f"the inputs that crashed are in {fuzzers.crashes}")
