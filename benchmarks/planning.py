@@ -54,6 +54,17 @@ def chain(n: int) -> onnx.ModelProto:
     return model(nodes, [value(f"v{n}", [4])])
 
 
+def integers(n: int) -> onnx.ModelProto:
+    """As chain, of ops that an engine may compute in floats or in fewer bits."""
+    bound = helper.make_tensor("k", TensorProto.INT64, [], [3])
+    nodes = [
+        helper.make_node(("Max", "Mod")[i % 2], [f"v{i}" if i else "x", "k"], [f"v{i + 1}"])
+        for i in range(n)
+    ]
+    x, y = (value(name, [4], TensorProto.INT64) for name in ("x", f"v{n}"))
+    return model(nodes, [y], [x], constants=[bound])
+
+
 def fan_out(n: int) -> onnx.ModelProto:
     """One value that n nodes read, each with an output of its own."""
     nodes = [helper.make_node("Add", ["x", "x"], ["r"])]
@@ -154,6 +165,7 @@ def constants(n: int) -> onnx.ModelProto:
 KINDS: dict[str, tuple[Callable[[int], onnx.ModelProto], int]] = {
     # How to make it, and by how much it is smaller than the sizes asked for.
     "chain": (chain, 1),
+    "integers": (integers, 1),
     "fan_out": (fan_out, 1),
     "diamonds": (diamonds, 1),
     "concat": (concat, 1),

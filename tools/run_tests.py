@@ -27,7 +27,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-NO_SANITIZER_LABEL = "no_sanitizer"
 FUZZ_SECONDS = 60  # of each target
 # Their processes are killed, stopped and limited in the midst of work: nothing runs beside them.
 ALONE = ("tests/faults", "tests/isolation")
@@ -116,7 +115,6 @@ class Program:
     command: list[str]
     timeout_s: float
     environment: dict[str, str]
-    labels: tuple[str, ...]
 
 
 def ctest_programs(preset: str) -> list[Program]:
@@ -138,7 +136,6 @@ def ctest_programs(preset: str) -> list[Program]:
                 test["command"],
                 float(properties.get("TIMEOUT", 300)),
                 environment,
-                tuple(properties.get("LABELS", [])),
             )
         )
     return programs
@@ -215,8 +212,6 @@ def run_program(
 def run_cpp(preset: str, test_filter: str, jobs: int, folder: Path) -> Result:
     """Runs all programs of a preset, `jobs` at a time."""
     programs = ctest_programs(preset)
-    if preset in ("asan", "tsan"):
-        programs = [p for p in programs if NO_SANITIZER_LABEL not in p.labels]
     total = Result()
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         for result in pool.map(

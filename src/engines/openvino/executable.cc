@@ -8,13 +8,12 @@
 #include <mutex>
 #include <openvino/runtime/infer_request.hpp>
 #include <sstream>
-#include <string_view>
 #include <vector>
 
 #include "engine/handles.h"
 #include "engines/openvino/convert.h"
+#include "engines/openvino/integers.h"
 #include "engines/openvino/library.h"
-#include "engines/openvino/rules.h"
 #include "engines/openvino/types.h"
 #include "ops/op_facts.h"
 
@@ -59,58 +58,12 @@ bool fits(const Tensor& tensor, std::int64_t bound) {
   }
 }
 
-constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
-
-// What has to hold for an operand so that `most` holds for the results: of nodes whose elements are
-// those of their operands, or sums and products of these.
-std::int64_t bound_of_operand(const Graph& graph, const Node& node, std::size_t operand,
-                              std::int64_t most) {
-  if (!node.domain.empty()) return kInt32Max;
-  const DType dtype = graph.type(node.inputs[operand]).dtype;
-  if (!is_integer(dtype)) return kInt32Max;
-  constexpr std::string_view kOfAny[] = {"BitwiseAnd", "BitwiseOr", "BitwiseXor",
-                                         "Concat",     "Max",       "Min"};
-  const bool moves = operand == 0 && op_facts(node).moves != Moves::kNo;
-  const bool chooses = node.op == "Where" && operand > 0;
-  const bool casts = node.op == "Cast" && is_integer(graph.type(node.outputs[0]).dtype);
-  const bool is_of_any =
-      std::find(std::begin(kOfAny), std::end(kOfAny), node.op) != std::end(kOfAny);
-  if (moves || chooses || casts || is_of_any) return most;
-  // Sums and products of 32 bits begin anew where they do not fit, as the standard has it.
-  if (most == kInt32Max && bit_width(dtype) == 32) return kInt32Max;
-  if (node.op == "Add" || node.op == "Sub") return most / 2;
-  if (node.op == "Mul") return most / std::max<std::int64_t>(largest_constant(graph, node), 1);
-  return kInt32Max;
-}
-
-// The bounds of all values that are read, by what their readers and those behind them keep exact.
-std::vector<std::int64_t> bounds_of(const Graph& graph) {
-  std::vector<std::int64_t> bounds(graph.value_capacity(), kInt32Max);
-  std::vector<NodeId> nodes = graph.topological_order();
-  std::reverse(nodes.begin(), nodes.end());
-  for (const NodeId id : nodes) {
-    const Node& node = graph.node(id);
-    const std::int64_t own = integer_bound(graph, node);
-    std::int64_t most = kInt32Max;
-    for (const ValueId v : node.outputs) {
-      if (v.valid()) most = std::min(most, bounds[static_cast<std::size_t>(v.index)]);
-    }
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const ValueId v = node.inputs[i];
-      if (!v.valid()) continue;
-      auto& bound = bounds[static_cast<std::size_t>(v.index)];
-      bound = std::min({bound, own, bound_of_operand(graph, node, i, most)});
-    }
-  }
-  return bounds;
-}
-
 // That of an input; 0 for dtypes that need none.
 std::int64_t bound_of(const Graph& graph, ValueId id, const std::vector<std::int64_t>& bounds) {
   const DType dtype = graph.type(id).dtype;
   if (!is_integer(dtype) || bit_width(dtype) < 32) return 0;
   const std::int64_t bound = bounds[static_cast<std::size_t>(id.index)];
-  return dtype == DType::kInt32 && bound == kInt32Max ? 0 : bound;
+  return dtype == DType::kInt32 && bound == std::numeric_limits<std::int32_t>::max() ? 0 : bound;
 }
 
 // What the plugin exports of a recurrent node of one direction computes other numbers for batches
@@ -244,7 +197,7 @@ OpenVinoExecutable::OpenVinoExecutable(Make make, const Function& function,
   const Graph& graph = graph_of(function.graph);
   const std::vector<ValueId> computed = computed_outputs(graph);
   const std::string place = "openvino: function '" + name_ + "'";
-  const std::vector<std::int64_t> bounds = bounds_of(graph);
+  const std::vector<std::int64_t> bounds = integer_bounds(graph);
   find_summed(graph);
   const ov::CompiledModel model = model_for(usual_counts());
   if (model.inputs().size() != graph.inputs().size() || model.outputs().size() != computed.size()) {

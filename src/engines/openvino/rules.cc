@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engines/openvino/extensions.h"
+#include "engines/openvino/integers.h"
 #include "ir/attributes.h"
 #include "ir/pattern.h"
 #include "ops/deciding_operands.h"
@@ -21,8 +22,6 @@
 namespace xrt::openvino {
 namespace {
 
-constexpr std::int64_t kInt32Max = 2147483647;
-constexpr std::int64_t kFloat32Exact = 1 << 24;
 // oneDNN describes 12, kernels of the plugin's own fewer, and none of them counts.
 constexpr std::size_t kMostAxes = 8;
 // The time in which a node is compiled grows with the square of its operands, and with the cube
@@ -234,47 +233,6 @@ std::optional<std::string> loss_refusal(const Graph& graph, const Node& node) {
     return std::nullopt;
   }
   return "the CPU plugin multiplies constants in place by the weights of every run";
-}
-
-// Whether products or powers of the caller's integers are among what makes the value: of the sizes
-// of tensors they stay small.
-bool is_grown(const Graph& graph, ValueId value) {
-  constexpr std::string_view kGrowing[] = {"BitShift", "CumProd", "Mul", "Pow", "ReduceProd"};
-  std::vector<std::pair<ValueId, bool>> todo{{value, false}};  // and whether it was multiplied
-  std::vector<std::int8_t> seen(graph.value_capacity(), 0);
-  while (!todo.empty()) {
-    auto [id, multiplied] = todo.back();
-    todo.pop_back();
-    if (!id.valid() || graph.constant(id) != nullptr) continue;
-    auto& known = seen[static_cast<std::size_t>(id.index)];
-    const auto now = static_cast<std::int8_t>(multiplied ? 2 : 1);
-    if (known >= now) continue;
-    known = now;
-    const DType dtype = graph.type(id).dtype;
-    const bool is_wide = is_integer(dtype) && bit_width(dtype) >= 32;
-    if (!is_wide && !multiplied) continue;
-    if (graph.value(id).origin != Origin::kNode) {
-      if (multiplied) return true;
-      continue;
-    }
-    const Node& maker = graph.node(graph.value(id).producer);
-    if (!maker.domain.empty() || maker.op == "Shape" || maker.op == "Size") continue;
-    multiplied = multiplied || std::find(std::begin(kGrowing), std::end(kGrowing), maker.op) !=
-                                   std::end(kGrowing);
-    for (const ValueId v : maker.inputs) todo.emplace_back(v, multiplied);
-  }
-  return false;
-}
-
-// Functions look at the integers that they are given, not at those that they compute.
-std::optional<std::string> grown_refusal(const Graph& graph, const Node& node) {
-  if (!node.domain.empty() || integer_bound(graph, node) != kFloat32Exact) return std::nullopt;
-  for (const ValueId v : node.inputs) {
-    if (!v.valid() || !is_grown(graph, v)) continue;
-    return "'" + graph.value(v).name +
-           "' is made of products of integers, and the CPU plugin computes this node in float32";
-  }
-  return std::nullopt;
 }
 
 std::optional<std::string> einsum(const Graph&, const Node& node) {
@@ -789,7 +747,6 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
   if (auto wrong = split_refusal(graph, node)) return wrong;
   if (auto wrong = resize_refusal(graph, node)) return wrong;
   if (auto wrong = loss_refusal(graph, node)) return wrong;
-  if (auto wrong = grown_refusal(graph, node)) return wrong;
   return constants_refusal(graph, node);
 }
 
@@ -841,41 +798,6 @@ std::vector<std::size_t> elementwise_groups(const Graph& graph) {
     for (const NodeId id : group) sizes[at(id)] = size;
   }
   return sizes;
-}
-
-std::int64_t largest_constant(const Graph& graph, const Node& node) {
-  std::int64_t largest = 0;
-  for (const ValueId id : node.inputs) {
-    const Tensor* constant = id.valid() ? graph.constant(id) : nullptr;
-    if (constant == nullptr) continue;
-    for (const std::int64_t value : constant->to_int64()) {
-      largest = std::max(largest, value < 0 ? -(value + 1) : value);
-    }
-  }
-  return largest;
-}
-
-std::int64_t integer_bound(const Graph& graph, const Node& node) {
-  constexpr std::string_view kInFloat[] = {
-      "Div",         "Equal",          "GreaterOrEqual", "Greater",
-      "LessOrEqual", "Less",           "MatMul",         "Mod",
-      "Pow",         "ReduceMax",      "ReduceMean",     "ReduceMin",
-      "ReduceProd",  "ReduceSum",      "ReduceL1",       "ReduceSumSquare",
-      "Sum",         "Gemm",           "TopK",           "ArgMax",
-      "ArgMin",      "Clip",           "CumSum",         "Relu",
-      "Trilu",       "ReverseSequence"};
-  if (!node.input(0).valid()) return kInt32Max;
-  const DType dtype = graph.type(node.inputs[0]).dtype;
-  if (!is_integer(dtype) || bit_width(dtype) < 32) return kInt32Max;
-  // A sum or a difference of two is an int32, too.
-  if (node.op == "Range" || node.op == "Add" || node.op == "Sub") return kInt32Max / 2;
-  // So is a product by a constant.
-  if (node.op == "Mul" && bit_width(dtype) == 64) {
-    return kInt32Max / std::max<std::int64_t>(largest_constant(graph, node), 1);
-  }
-  const bool in_float =
-      std::find(std::begin(kInFloat), std::end(kInFloat), node.op) != std::end(kInFloat);
-  return in_float ? kFloat32Exact : kInt32Max;
 }
 
 }  // namespace xrt::openvino

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,12 +18,6 @@ namespace xrt::openvino {
 std::optional<std::string> type_refusal(const Graph& graph, const Node& node);
 // Of the op itself: a function body of the op may still do.
 std::optional<std::string> op_refusal(const Graph& graph, const Node& node);
-
-// Integer inputs of the node are computed exactly up to this absolute value: the CPU plugin turns
-// 64-bit integers into int32, and for some ops int32 into float32.
-std::int64_t integer_bound(const Graph& graph, const Node& node);
-// The largest magnitude among integers that are constant operands; 0 where there are none.
-std::int64_t largest_constant(const Graph& graph, const Node& node);
 
 // By the node's index: of how many elementwise nodes, each read by or reading another one, the
 // group has that it is part of; 0 for other nodes. Passes of the plugin take time that grows faster

@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "engines/openvino/convert.h"
+#include "engines/openvino/integers.h"
 #include "engines/openvino/library.h"
 #include "engines/openvino/rules.h"
 #include "engines/openvino/types.h"
@@ -108,9 +109,11 @@ std::string signature(const Graph& graph, const Node& node) {
 
 std::optional<std::string> subgraph_refusal(const Node& node) {
   for (const Graph* body : Graph::subgraphs(node)) {
+    const GrownIntegers integers(*body);
     for (const NodeId id : body->nodes()) {
       const Node& inner = body->node(id);
       std::optional<std::string> reason = type_refusal(*body, inner);
+      if (!reason) reason = integers.refusal(inner);
       if (!reason) reason = op_refusal(*body, inner);
       if (!reason) reason = subgraph_refusal(inner);
       if (reason) return "its sub-graph has '" + inner.name + "' (" + inner.op + "): " + *reason;
@@ -268,12 +271,15 @@ std::vector<SupportOracle::Answer> SupportOracle::check_nodes(const Graph& graph
   std::vector<Answer> out(ids.size());
   std::vector<std::string> keys(ids.size());
   std::vector<Probe> unknown;
+  const GrownIntegers integers(graph);
   {
     const std::scoped_lock lock(mutex_);
     std::unordered_set<std::string_view> asked;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const Node& node = graph.node(ids[i]);
-      if (auto reason = type_refusal(graph, node)) {
+      std::optional<std::string> reason = type_refusal(graph, node);
+      if (!reason) reason = integers.refusal(node);
+      if (reason) {
         out[i] = {How::kNot, *reason};
       } else if (Graph::subgraphs(node).empty()) {
         keys[i] = signature(graph, node);

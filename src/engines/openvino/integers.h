@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Integers that the CPU plugin computes exactly: it turns those of 64 bits into int32, and for some
+// ops those of 32 bits into float32.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "xrt/graph.h"
+
+namespace xrt::openvino {
+
+// Integer inputs of the node are computed exactly up to this absolute value.
+std::int64_t integer_bound(const Graph& graph, const Node& node);
+
+// By value, up to what absolute value its readers, and those behind them, are exact.
+std::vector<std::int64_t> integer_bounds(const Graph& graph);
+
+// Which integers of a graph may be large although those that it is given are not: functions look at
+// what they are given, not at what they compute. The graph has to live as long.
+class GrownIntegers {
+ public:
+  explicit GrownIntegers(const Graph& graph);
+  // Why OpenVINO must not run a node of the graph that reads them, or nothing.
+  std::optional<std::string> refusal(const Node& node) const;
+
+ private:
+  const Graph& graph_;
+  // By value: it is computed of an input of the graph; it is a wide integer of which a product is.
+  std::vector<bool> given_, grown_;
+};
+
+}  // namespace xrt::openvino
