@@ -376,6 +376,24 @@ bool is_sized_by_data(const Graph& graph, ValueId v) {
   return maker.domain.empty() && std::find(kOps.begin(), kOps.end(), maker.op) != kOps.end();
 }
 
+// How often a Loop's body runs at most, where a constant says so.
+std::optional<std::int64_t> most_turns(const Graph& graph, const Node& node) {
+  if (!node.domain.empty() || node.op != "Loop" || !node.input(0).valid()) return std::nullopt;
+  const Tensor* count = graph.constant(node.inputs[0]);
+  if (count == nullptr || count->count() != 1) return std::nullopt;
+  return count->to_int64().front();
+}
+
+// Whether it is the number of a Loop's turn, and no turn is beyond the axis.
+bool is_turn_in_range(const Graph& body, const Node& node, const DecidingOperand& operand,
+                      ValueId value, std::optional<std::int64_t> turns) {
+  if (!turns || operand.decides != kIndex) return false;
+  const auto from = origin_of(body, value, /*in_order=*/false);
+  if (!from || body.inputs().empty() || *from != body.inputs().front()) return false;
+  const auto sizes = deciding_sizes(body, node, operand);
+  return sizes && *turns <= sizes->front();
+}
+
 // Loops are known by their counts, not by where they came from.
 bool wants_border(const DecidingOperand& operand) { return operand.decides != kOne; }
 
@@ -530,24 +548,40 @@ std::vector<ComputedOperand> computed_operands(const Graph& graph) {
   return found;
 }
 
-bool computes_operands_inside(const Node& node) {
-  std::vector<const Graph*> bodies = Graph::subgraphs(node);
+bool leaves_operands_unseen(const Graph& graph, const Node& node) {
+  struct Body {
+    const Graph* graph;
+    std::optional<std::int64_t> turns;  // of a Loop, whose body is told the turn
+  };
+  std::vector<Body> bodies;
+  const auto add_bodies = [&](const Graph& around, const Node& of) {
+    const auto turns = most_turns(around, of);
+    for (const Graph* body : Graph::subgraphs(of)) bodies.push_back({body, turns});
+  };
+  add_bodies(graph, node);
   while (!bodies.empty()) {
-    const Graph& body = *bodies.back();
+    const auto [body, turns] = bodies.back();
     bodies.pop_back();
     std::optional<Sources> sources;
-    for (const NodeId id : body.nodes()) {
-      const Node& inner = body.node(id);
-      for (const Graph* deeper : Graph::subgraphs(inner)) bodies.push_back(deeper);
+    for (const NodeId id : body->nodes()) {
+      const Node& inner = body->node(id);
+      add_bodies(*body, inner);
       if (std::any_of(inner.inputs.begin(), inner.inputs.end(),
-                      [&](ValueId v) { return v.valid() && is_sized_by_data(body, v); })) {
+                      [&](ValueId v) { return v.valid() && is_sized_by_data(*body, v); })) {
         return true;
       }
       for (const DecidingOperand& operand : deciding_operands(inner)) {
         const ValueId v = inner.input(operand.operand);
         if (!v.valid() || !wants_border(operand)) continue;
-        if (!sources) sources.emplace(body);
-        if (sources->of(v) == Source::kSizes || is_in_range(body, inner, operand, v)) continue;
+        if (const Tensor* constant = body->constant(v)) {
+          const auto sizes = deciding_sizes(*body, inner, operand);
+          if (!sizes || refusal(*constant, operand.decides, *sizes)) return true;
+          continue;
+        }
+        if (!sources) sources.emplace(*body);
+        if (operand.shapes && sources->of(v) == Source::kSizes) continue;
+        if (is_in_range(*body, inner, operand, v)) continue;
+        if (is_turn_in_range(*body, inner, operand, v, turns)) continue;
         return true;
       }
     }

@@ -84,7 +84,10 @@ struct ComputedOperand {
 // decides (NonZero). Sub-graphs are not looked at.
 XRT_API std::vector<ComputedOperand> computed_operands(const Graph& graph);
 
-// Whether a body has such an operand: there, what comes from outside counts as computed.
-XRT_API bool computes_operands_inside(const Node& node);
+// Whether a body of the node has an operand that nobody sees before a run: one that is computed,
+// and what comes from outside the body counts as that, or a constant that is wrong, which is an
+// error only if the body runs. The number of a Loop's turn is in range where its constant count
+// says so.
+XRT_API bool leaves_operands_unseen(const Graph& graph, const Node& node);
 
 }  // namespace xrt

@@ -98,19 +98,17 @@ void refuse_updates(const Graph& graph, const ProgramOptions& options,
 }
 
 // Bodies in which nobody would see what decides shapes or addresses.
-void refuse_computed_operands(const Engine& engine, const Graph& graph,
-                              std::vector<Support>& answers) {
-  const bool crashes = engine_manifest(engine.name()).crashes_on_values;
-  if (!crashes && checks_values(engine)) return;
+void refuse_unseen_operands(const Engine& engine, const Graph& graph,
+                            std::vector<Support>& answers) {
+  if (!engine_manifest(engine.name()).crashes_on_values && checks_values(engine)) return;
   for (const NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
-    // Iterations that the runtime drives cost much more than a branch.
-    if (!crashes && (!node.domain.empty() || node.op != "If")) continue;
     Support& answer = answers[static_cast<std::size_t>(id.index)];
-    if (!answer || !computes_operands_inside(node)) continue;
+    if (!answer || !leaves_operands_unseen(graph, node)) continue;
     answer = Support::no(
-        "its bodies compute values that decide shapes or addresses, and this engine does not check "
-        "them");
+        "its bodies have values that decide shapes or addresses and are computed there, or wrong, "
+        "and "
+        "this engine does not check them");
   }
 }
 
@@ -158,7 +156,7 @@ std::vector<Support> answers_of(const Engine& engine, const Graph& graph, const 
     Support& answer = answers[static_cast<std::size_t>(id.index)];
     answer = lowered_support(engine, graph, id, device, phase, answer);
   }
-  refuse_computed_operands(engine, graph, answers);
+  refuse_unseen_operands(engine, graph, answers);
   refuse_sizes(engine, graph, answers);
   if (options.aliases.empty()) return answers;
   if (!engine.info().in_place && others_work_in_place(engine, options))

@@ -288,3 +288,74 @@ def test_indices_out_of_range_in_a_branch(engine: str) -> None:
     np.testing.assert_array_equal(program(np.array(True), np.array([0, 3])), -TABLE[[0, 3]])
     with pytest.raises(openxrt.Error, match=r"4 is outside an axis of size 4"):
         program(np.array(False), np.array([1, 4]))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_wrong_constants_in_a_branch(engine: str) -> None:
+    """They are an error where the branch runs, and no other."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    branches = {}
+    for name, index in {"then_branch": 3, "else_branch": 4}.items():
+        constant = numpy_helper.from_array(np.array([[index]]), "at")
+        nodes = [helper.make_node("GatherND", ["table", "at"], [name], "embed")]
+        branches[name] = helper.make_graph(nodes, name, [], [untyped(name)], [constant])
+    model = make_model(
+        [helper.make_node("If", ["c"], ["y"], **branches)],
+        [tensor("c", TensorProto.BOOL, []), tensor("table", TensorProto.FLOAT, [4, 3])],
+        [tensor("y", TensorProto.FLOAT, [1, 3])],
+    )
+    program = openxrt.load(model, engine=with_native(engine))
+    np.testing.assert_array_equal(program(np.array(True), TABLE), TABLE[[3]])
+    with pytest.raises(openxrt.Error, match=r"4 is outside an axis of size 4|index = 4"):
+        program(np.array(False), TABLE)
+
+
+def picking_loop(turns: int | None) -> bytes:
+    """y: the sum of table[i] over the turns, i the turn, or where their count is an input, the
+    state of the loop, which begins at `first` and is doubled."""
+    at = "turn" if turns is not None else "at"
+    nodes = [
+        helper.make_node("Gather", ["table", at], ["row"], "embed"),
+        helper.make_node("Add", ["sum", "row"], ["sum_after"]),
+        helper.make_node("Add", ["at", "at"], ["at_after"]),
+        helper.make_node("Identity", ["go"], ["go_after"]),
+    ]
+    state = [tensor("at", TensorProto.INT64, []), tensor("sum", TensorProto.FLOAT, [3])]
+    given = [tensor("turn", TensorProto.INT64, []), tensor("go", TensorProto.BOOL, []), *state]
+    after = [tensor("go_after", TensorProto.BOOL, []), tensor("at_after", TensorProto.INT64, [])]
+    after.append(tensor("sum_after", TensorProto.FLOAT, [3]))
+    body = helper.make_graph(nodes, "body", given, after)
+    constants = [numpy_helper.from_array(np.zeros(3, np.float32), "zeros")]
+    inputs = [tensor("table", TensorProto.FLOAT, [4, 3]), tensor("first", TensorProto.INT64, [])]
+    if turns is None:
+        inputs.append(tensor("turns", TensorProto.INT64, []))
+    else:
+        constants.append(numpy_helper.from_array(np.array(turns), "turns"))
+    loop = helper.make_node("Loop", ["turns", "", "first", "zeros"], ["", "y"], body=body)
+    results = [tensor("y", TensorProto.FLOAT, [3])]
+    return make_model([loop], inputs, results, constants)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_indices_that_a_loop_computes(engine: str) -> None:
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    program = openxrt.load(picking_loop(None), engine=with_native(engine))
+    found = program(TABLE, np.array(1), np.array(2))
+    np.testing.assert_array_equal(found, TABLE[1] + TABLE[2])
+    with pytest.raises(openxrt.Error, match=r"4 is outside an axis of size 4"):
+        program(TABLE, np.array(1), np.array(3))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_loop_over_rows(engine: str) -> None:
+    """Turns that are within the axis are no reason to refuse the loop; those beyond are seen."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    program = openxrt.load(picking_loop(4), engine=with_native(engine))
+    np.testing.assert_array_equal(program(TABLE, np.array(0)), TABLE.sum(0))
+    if engine in ("native", "xla"):
+        assert {launch["engine"] for launch in program.explain()["launches"]} == {engine}
+    with pytest.raises(openxrt.Error, match=r"4 is outside an axis of size 4"):
+        openxrt.load(picking_loop(5), engine=with_native(engine))(TABLE, np.array(0))
