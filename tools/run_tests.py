@@ -151,7 +151,9 @@ def sanitizer_environment(preset: str) -> dict[str, str]:
             "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
         },
         "tsan": {
+            # Tests fork, and their children start threads.
             "TSAN_OPTIONS": f"suppressions={suppressions / 'tsan.txt'}:halt_on_error=0:exitcode=66"
+            ":die_after_fork=0"
         },
     }.get(preset, {})
 

@@ -127,6 +127,13 @@ class Server {
     send_ready(answer);
   }
 
+  // It stays once it is there.
+  const Engine& engine() {
+    const std::lock_guard lock(mutex_);
+    if (!engine_) throw Error(ErrorCode::kInternal, "an order came before the engine was loaded");
+    return *engine_;
+  }
+
   void send_ready(FlatWriter& answer) {
     MessageHead head;
     head.kind = static_cast<std::uint32_t>(Message::kReady);
@@ -235,7 +242,7 @@ class Server {
     FlatReader order(content);
     switch (kind) {
       case Message::kOps: {
-        const std::vector<std::string> ops = engine_->ops();
+        const std::vector<std::string> ops = engine().ops();
         to.number(static_cast<std::int64_t>(ops.size()));
         for (const std::string& op : ops) to.text(op);
         return;
@@ -284,9 +291,9 @@ class Server {
     // Nodes were written in the order that the other side counts them in, and bear these ids.
     if (position >= 0) {
       query.node = NodeId{static_cast<std::int32_t>(position)};
-      return tell(engine_->supports(query));
+      return tell(engine().supports(query));
     }
-    const std::vector<Support> answers = engine_->supports_all(query);
+    const std::vector<Support> answers = engine().supports_all(query);
     for (const NodeId id : graph.nodes()) tell(answers.at(static_cast<std::size_t>(id.index)));
   }
 
@@ -299,9 +306,9 @@ class Server {
     std::shared_ptr<const Executable> made;
     if (kind == Message::kLoad) {
       const Tensor blob = order.tensor();
-      made = engine_->load(view_of(blob), function, options);
+      made = engine().load(view_of(blob), function, options);
     } else {
-      made = engine_->compile(function, options);
+      made = engine().compile(function, options);
     }
     if (made == nullptr) throw Error(ErrorCode::kEngine, "it gave no executable");
     ExecutableInfo info = made->info();
@@ -358,7 +365,7 @@ class Server {
   Channel channel_;
   const std::string name_;
   const std::function<std::shared_ptr<const Engine>(const std::string& name)> load_;
-  std::shared_ptr<const Engine> engine_;  // before kReady is sent; then constant
+  std::shared_ptr<const Engine> engine_;  // set once, before kReady is sent
 
   std::mutex mutex_;
   std::map<std::uint64_t, std::shared_ptr<const Executable>> executables_;

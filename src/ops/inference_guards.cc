@@ -70,6 +70,12 @@ void check_lrn(const Graph& graph, const Node& node) {
   }
 }
 
+// The gates of recurrent ops are clipped to -clip and clip; 0 means that they are not.
+void check_clip(const Node& node) {
+  const float clip = node.attr_float("clip", 0.0F);
+  if (!(clip >= 0)) invalid("clip is " + std::to_string(clip) + ", but 0 or more is wanted");
+}
+
 // Lists with one entry per axis, pads with two. Some rules (that of ConstantOfShape, in every
 // library that has one) make as many dimensions as the list is said to have entries.
 void check_lists_per_axis(const Graph& graph, const Node& node) {
@@ -92,6 +98,7 @@ void guard_inference(const Graph& graph, const Node& node) {
   if (!node.domain.empty()) return;
   check_axes(graph, node);
   check_lists_per_axis(graph, node);
+  if (node.op == "GRU" || node.op == "LSTM" || node.op == "RNN") check_clip(node);
   if (node.op == "GatherND") check_gather_nd(graph, node);
   if (node.op == "LRN") check_lrn(graph, node);
   if (node.op == "Einsum") check_einsum(node);

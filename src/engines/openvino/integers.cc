@@ -58,13 +58,10 @@ std::int64_t bound_of_operand(const Graph& graph, const Node& node, std::size_t 
 
 std::int64_t integer_bound(const Graph& graph, const Node& node) {
   constexpr std::string_view kInFloat[] = {
-      "Div",         "Equal",          "GreaterOrEqual", "Greater",
-      "LessOrEqual", "Less",           "MatMul",         "Mod",
-      "Pow",         "ReduceMax",      "ReduceMean",     "ReduceMin",
-      "ReduceProd",  "ReduceSum",      "ReduceL1",       "ReduceSumSquare",
-      "Sum",         "Gemm",           "TopK",           "ArgMax",
-      "ArgMin",      "Clip",           "CumSum",         "Relu",
-      "Trilu",       "ReverseSequence"};
+      "Div",       "Equal",    "GreaterOrEqual",  "Greater",    "LessOrEqual", "Less",
+      "Mod",       "Pow",      "ReduceMax",       "ReduceMean", "ReduceMin",   "ReduceProd",
+      "ReduceSum", "ReduceL1", "ReduceSumSquare", "Sum",        "TopK",        "ArgMax",
+      "ArgMin",    "Clip",     "CumSum",          "Relu",       "Trilu",       "ReverseSequence"};
   if (!node.input(0).valid()) return kInt32Max;
   const DType dtype = graph.type(node.inputs[0]).dtype;
   if (!is_integer(dtype) || bit_width(dtype) < 32) return kInt32Max;

@@ -159,6 +159,10 @@ Hlo HloBuilder::gather(const Hlo& operand, const Hlo& indices, const GatherSpec&
   }
   // Nothing is read; HLO wants a slice that fits into its operand even so.
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return splat(0, operand.dtype, dims);
+  // XLA would read beyond it.
+  for (std::size_t i = 0; i < spec.slice_sizes.size(); ++i) {
+    require(spec.slice_sizes[i] <= operand.dims[i], "gather", "slices of what has no elements");
+  }
   std::string numbers =
       fmt::format("offset_dims = {}, collapsed_slice_dims = {}, ", list_attribute(spec.offset_dims),
                   list_attribute(spec.collapsed_slice_dims));

@@ -114,7 +114,8 @@ Recurrent read(NodeContext& c, std::int64_t gates, const std::vector<std::string
     const double beta = i < betas.size() ? betas[i] : default_beta(name);
     r.activations.push_back(activation(c, name, alpha, beta));
   }
-  if (c.node.has("clip")) r.clip = c.b.scalar(c.node.attr_float("clip", 0), r.x.dtype);
+  const float clip = c.node.attr_float("clip", 0);
+  if (clip > 0) r.clip = c.b.scalar(clip, r.x.dtype);
   return r;
 }
 
