@@ -204,6 +204,61 @@ bool comes_from_attention(const Graph& graph, ValueId value) {
   });
 }
 
+// [batch, places, heads, size] to [batch, heads, places, size], or back.
+bool swaps_places_and_heads(const Node& node) {
+  return is_op(node, "Transpose") &&
+         node.attr_ints("perm") == std::vector<std::int64_t>{0, 2, 1, 3};
+}
+
+// Whether readers of the value, or of what is computed of its elements, are wanted.
+template <typename Wanted>
+bool leads_to(const Graph& graph, ValueId value, const Wanted& wanted) {
+  const std::vector<Use>& uses = graph.uses(value);
+  return std::any_of(uses.begin(), uses.end(), [&](Use use) {
+    return search(&graph.node(use.node), [&](const Node& node, const auto& add) {
+      if (wanted(node)) return true;
+      if (!is_elementwise(node) && op_facts(node).moves != Moves::kView) return false;
+      for (const Use& next : graph.uses(node.outputs[0])) add(&graph.node(next.node));
+      return false;
+    });
+  });
+}
+
+// The plugin makes one kernel of an attention and the transposes around it, which writes its result
+// over the queries where both have one shape. That is right where it transposes both or neither.
+bool transposes_one_side(const Graph& graph, const Node& product) {
+  const Node* softmax = producer(graph, product.input(0), "Softmax");
+  if (!is_op(product, "MatMul") || softmax == nullptr) return false;
+  ValueId queries;
+  const bool has_scores = is_computed_of(graph, softmax->input(0), [&](const Node& n) {
+    if (!is_op(n, "MatMul")) return false;
+    queries = n.input(0);
+    return true;
+  });
+  if (!has_scores) return false;
+  const bool in = is_computed_of(graph, queries, swaps_places_and_heads);
+  const bool out = leads_to(graph, product.outputs[0], swaps_places_and_heads);
+  if (!in && !out) return false;
+  // What is computed behind the transpose is computed before it.
+  const std::optional<Use> use = sole_use(graph, product.outputs[0]);
+  const bool joins_out = use && swaps_places_and_heads(graph.node(use->node)) &&
+                         !leads_to(graph, graph.node(use->node).outputs[0], is_elementwise);
+  return !in || !joins_out;
+}
+
+// Whether the operand is that of a transpose, or the queries, of such an attention.
+bool is_side_of_attention(const Graph& graph, const Node& node, ValueId operand) {
+  if (swaps_places_and_heads(node)) {
+    return is_computed_of(graph, operand,
+                          [&](const Node& n) { return transposes_one_side(graph, n); });
+  }
+  return is_op(node, "MatMul") && leads_to(graph, node.outputs[0], [&](const Node& n) {
+           return is_op(n, "Softmax") && leads_to(graph, n.outputs[0], [&](const Node& product) {
+                    return transposes_one_side(graph, product);
+                  });
+         });
+}
+
 // The plugin makes one kernel of an attention and what is computed of its result. It has none for
 // Mish, and crashes for a difference or a quotient of results that several read.
 bool must_not_join_attention(const Graph& graph, const Node& node, ValueId operand) {
@@ -211,6 +266,29 @@ bool must_not_join_attention(const Graph& graph, const Node& node, ValueId opera
   if (!is_among(node, kApart)) return false;
   if (node.input(1).valid() && graph.constant(node.input(1)) != nullptr) return false;
   return comes_from_attention(graph, operand);
+}
+
+// x times tanh(softplus(x)).
+bool is_mish_of(const Graph& graph, const Node& node, ValueId x) {
+  return is_op(node, "Mul") && std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
+           const Node* tanh = producer(graph, v, "Tanh");
+           const Node* softplus = tanh ? producer(graph, tanh->input(0), "Softplus") : nullptr;
+           return softplus != nullptr && softplus->input(0) == x;
+         });
+}
+
+// With one thread the plugin makes one kernel of products and what is computed between them, and
+// has none for Mish.
+bool starts_mish(const Graph& graph, const Node& node, ValueId operand) {
+  const auto leads_to_tanh = [&] {
+    const std::optional<Use> use = sole_use(graph, node.outputs[0]);
+    return use && is_op(graph.node(use->node), "Tanh");
+  };
+  const bool starts = is_op(node, "Mish") || is_mish_of(graph, node, operand) ||
+                      (is_op(node, "Softplus") && leads_to_tanh());
+  return starts && is_computed_of(graph, operand, [](const Node& n) {
+           return is_op(n, "MatMul") || is_op(n, "Gemm");
+         });
 }
 
 // Whether the node, or one behind it, takes a constant of several elements, and no result on the
@@ -271,6 +349,8 @@ bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool ha
   if (at > 0) return false;
   if (steps_behind_several_results(graph, node) || slopes_across_product(graph, node)) return true;
   if (must_not_join_attention(graph, node, operand)) return true;
+  if (is_side_of_attention(graph, node, operand)) return true;
+  if (starts_mish(graph, node, operand)) return true;
   return (is_op(node, "Conv") && is_scaled_by_place(graph, operand)) ||
          (has_scales && must_keep_scale(graph, node));
 }

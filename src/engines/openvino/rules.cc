@@ -160,6 +160,9 @@ std::optional<std::string> attention(const Graph& graph, const Node& node) {
   if (node.output(3).valid() && need_int(node, "qk_matmul_output_mode") != 0) {
     return "its ONNX frontend takes the products of queries and keys before the mask";
   }
+  if (node.input(4).valid() && need_int(node, "is_causal") != 0) {
+    return "its ONNX frontend lets the first query see the first key alone, whatever came before";
+  }
   if (node.input(6).valid()) {
     const bool shares = !has_heads || (*q)[1] != (*k)[1];
     // Seen where the queries come from a rotation: "Incompatible MatMul batch dimension".
@@ -189,6 +192,12 @@ std::optional<std::string> col2im(const Graph& graph, const Node& node) {
 }
 
 std::optional<std::string> compress(const Graph& graph, const Node& node) {
+  if (const Tensor* chosen = graph.constant(node.inputs[1])) {
+    const std::vector<std::int64_t> values = chosen->to_int64();
+    if (std::find(values.begin(), values.end(), 1) == values.end()) {
+      return "the CPU plugin divides by how many a constant condition chooses";
+    }
+  }
   const auto dims = graph.type(node.inputs[1]).static_dims();
   if (dims && dims->size() == 1 && dims->front() > 0) return std::nullopt;
   return "its condition may have no elements, by whose number the CPU plugin divides";
@@ -251,8 +260,34 @@ std::optional<std::string> recurrence(const Graph&, const Node& node) {
 }
 
 std::optional<std::string> lstm(const Graph& graph, const Node& node) {
-  if (!node.input(7).valid()) return recurrence(graph, node);
-  return "its ONNX frontend ignores the peephole weights of an LSTM";
+  if (node.input(7).valid()) return "its ONNX frontend ignores the peephole weights of an LSTM";
+  if (need_int(node, "input_forget") != 0) return "its ONNX frontend ignores input_forget";
+  return recurrence(graph, node);
+}
+
+// Reductions that change each element also where they reduce no axis.
+std::optional<std::string> function_of_sum(const Graph& graph, const Node& node) {
+  if (need_int(node, "noop_with_empty_axes") == 0) return std::nullopt;
+  const Tensor* axes = node.input(1).valid() ? graph.constant(node.input(1)) : nullptr;
+  if (axes != nullptr && axes->count() > 0) return std::nullopt;
+  return "its ONNX frontend returns the operand where there are no axes";
+}
+
+std::optional<std::string> instance_norm(const Graph& graph, const Node& node) {
+  const Type& type = graph.type(node.input(0));
+  if (type.has_rank() && type.rank() > 2) return std::nullopt;
+  return "the CPU plugin returns what has no axes behind the channels as it is";
+}
+
+std::optional<std::string> trilu(const Graph& graph, const Node& node) {
+  if (!node.input(1).valid()) return std::nullopt;
+  constexpr std::int64_t kMost = 1 << 24;
+  const Tensor* diagonal = graph.constant(node.input(1));
+  if (diagonal != nullptr && diagonal->count() == 1) {
+    const std::int64_t k = diagonal->to_int64().front();
+    if (k >= -kMost && k <= kMost) return std::nullopt;
+  }
+  return "the CPU plugin counts diagonals in 32 bits, which a large number exceeds";
 }
 
 std::optional<std::string> cast(const Graph& graph, const Node& node) {
@@ -329,9 +364,35 @@ std::optional<std::string> dequantize_linear(const Graph& graph, const Node& nod
   return scaled_constant(graph, node, 0);
 }
 
+// Bytes without a sign whose zero is 0.
+bool is_unsigned_around_zero(const Graph& graph, ValueId bytes, ValueId zero) {
+  if (graph.type(bytes).dtype != DType::kUInt8) return false;
+  if (!zero.valid()) return true;
+  const Tensor* constant = graph.constant(zero);
+  if (constant == nullptr) return false;
+  const std::vector<std::int64_t> values = constant->to_int64();
+  return std::all_of(values.begin(), values.end(), [](std::int64_t v) { return v == 0; });
+}
+
+constexpr const char* kNoUnsignedWeights =
+    "the CPU plugin has no convolution by unsigned weights whose zero point is 0";
+
+// Of the node before, which a node's signature (support.cc) has not.
+std::optional<std::string> weights_refusal(const Graph& graph, const Node& node) {
+  if (node.op != "Conv") return std::nullopt;
+  const Node* scaled = producer(graph, node.input(1), "DequantizeLinear");
+  if (scaled == nullptr || !is_unsigned_around_zero(graph, scaled->input(0), scaled->input(2))) {
+    return std::nullopt;
+  }
+  return kNoUnsignedWeights;
+}
+
 // The operands are x, its scale and zero point, w, its scale and zero point, and those of the
 // result.
 std::optional<std::string> quantized_product(const Graph& graph, const Node& node) {
+  if (node.op == "QLinearConv" && is_unsigned_around_zero(graph, node.input(3), node.input(5))) {
+    return kNoUnsignedWeights;
+  }
   for (const std::size_t i : {1, 2, 4, 5, 6, 7}) {
     if (is_computed(graph, node.input(i))) {
       return "the CPU plugin multiplies a constant anew in every run where its scale or zero point "
@@ -518,9 +579,8 @@ std::optional<std::string> power(const Graph& graph, const Node& node) {
 }
 
 // Where the sizes are inferred, the runtime sees that there are none (ops/empties.h).
-std::optional<std::string> range_of_halves(const Graph& graph, const Node& node) {
-  const DType dtype = graph.type(node.input(0)).dtype;
-  if (dtype != DType::kFloat16 && dtype != DType::kBFloat16) return std::nullopt;
+std::optional<std::string> narrow_range(const Graph& graph, const Node& node) {
+  if (bit_width(graph.type(node.input(0)).dtype) >= 32) return std::nullopt;
   return "OpenVINO counts the steps of a range that leads away from its end";
 }
 
@@ -678,6 +738,7 @@ constexpr Rule kRules[] = {
     {"Gemm", product},
     {"HardSigmoid", factors},
     {"If", branch},
+    {"InstanceNormalization", instance_norm},
     {"LSTM", lstm},
     {"LRN", local_norm},
     {"Loop", loop},
@@ -699,7 +760,12 @@ constexpr Rule kRules[] = {
     {"RandomNormalLike", random},
     {"RandomUniform", random},
     {"RandomUniformLike", random},
-    {"Range", range_of_halves},
+    {"Range", narrow_range},
+    {"ReduceL1", function_of_sum},
+    {"ReduceL2", function_of_sum},
+    {"ReduceLogSum", function_of_sum},
+    {"ReduceLogSumExp", function_of_sum},
+    {"ReduceSumSquare", function_of_sum},
     {"Resize", resize},
     {"RoiAlign", roi_align},
     {"Scan", scan},
@@ -709,6 +775,7 @@ constexpr Rule kRules[] = {
     {"SpaceToDepth", space_to_depth},
     {"Sum", of_one},
     {"TopK", top_k},
+    {"Trilu", trilu},
     {"Unique", unique},
 };
 
@@ -753,6 +820,7 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
   if (auto wrong = split_refusal(graph, node)) return wrong;
   if (auto wrong = resize_refusal(graph, node)) return wrong;
   if (auto wrong = loss_refusal(graph, node)) return wrong;
+  if (auto wrong = weights_refusal(graph, node)) return wrong;
   return constants_refusal(graph, node);
 }
 

@@ -6,6 +6,7 @@
 #include <openvino/op/parameter.hpp>
 #include <openvino/op/result.hpp>
 #include <openvino/op/util/multi_subgraph_base.hpp>
+#include <openvino/op/util/rnn_cell_base.hpp>
 #include <openvino/runtime/properties.hpp>
 #include <optional>
 #include <unordered_set>
@@ -107,15 +108,23 @@ std::string signature(const Graph& graph, const Node& node) {
   return out;
 }
 
-std::optional<std::string> subgraph_refusal(const Node& node) {
-  for (const Graph* body : Graph::subgraphs(node)) {
+// Bodies in bodies: the plugin compiles each level twice as long as the one inside.
+constexpr int kMostLevels = 8;
+
+std::optional<std::string> subgraph_refusal(const Node& node, int level = 1) {
+  const std::vector<const Graph*> bodies = Graph::subgraphs(node);
+  if (!bodies.empty() && level > kMostLevels) {
+    return "bodies stand in one another " + std::to_string(level) +
+           " deep, and each level doubles the CPU plugin's time to compile";
+  }
+  for (const Graph* body : bodies) {
     const GrownIntegers integers(*body);
     for (const NodeId id : body->nodes()) {
       const Node& inner = body->node(id);
       std::optional<std::string> reason = type_refusal(*body, inner);
       if (!reason) reason = integers.refusal(inner);
       if (!reason) reason = op_refusal(*body, inner);
-      if (!reason) reason = subgraph_refusal(inner);
+      if (!reason) reason = subgraph_refusal(inner, level + 1);
       if (reason) return "its sub-graph has '" + inner.name + "' (" + inner.op + "): " + *reason;
     }
   }
@@ -165,6 +174,11 @@ std::vector<ov::Node*> ops_behind(const ov::OutputVector& results) {
   return ops;
 }
 
+bool makes_output(const Graph& graph, const Node& node) {
+  return std::any_of(node.outputs.begin(), node.outputs.end(),
+                     [&](ValueId v) { return v.valid() && graph.is_output(v); });
+}
+
 // What the plugin's answer depends on: types of ops, element types and ranks.
 std::string kind_of(const ov::OutputVector& results) {
   std::string kind;
@@ -176,6 +190,9 @@ std::string kind_of(const ov::OutputVector& results) {
       kind += output.get_element_type().to_string();
       kind += shape.rank().is_static() ? std::to_string(shape.size()) : "*";
       kind += shape.is_static() ? 's' : 'd';
+    }
+    if (const auto* cell = dynamic_cast<const ov::op::util::RNNCellBase*>(op)) {
+      for (const std::string& function : cell->get_activations()) kind += function + ',';
     }
     // What is inside a loop or a branch is not behind it: such ops are never of a known kind.
     const auto* body = dynamic_cast<const ov::op::util::MultiSubGraphOp*>(op);
@@ -229,9 +246,15 @@ std::vector<Support> SupportOracle::check_all(const Graph& graph) {
   const std::vector<std::size_t> groups = elementwise_groups(graph);
   // The plugin compiles each body by itself, in 20 ms and more.
   constexpr std::size_t kMostWithBodies = 128;
-  std::size_t with_bodies = 0;
+  // The time for the others grows with the square of their number.
+  constexpr std::size_t kMostOutputs = 1000;
+  std::size_t with_bodies = 0, with_outputs = 0;
   for (const NodeId id : ids) {
     const auto i = static_cast<std::size_t>(id.index);
+    if (out[i] && makes_output(graph, graph.node(id)) && ++with_outputs > kMostOutputs) {
+      out[i] = Support::no("it makes one of more than " + std::to_string(kMostOutputs) +
+                           " results of the graph: compiling them takes the CPU plugin minutes");
+    }
     if (out[i] && !Graph::subgraphs(graph.node(id)).empty() && ++with_bodies > kMostWithBodies) {
       out[i] = Support::no("it is one of more than " + std::to_string(kMostWithBodies) +
                            " nodes with bodies: compiling them takes the CPU plugin minutes");

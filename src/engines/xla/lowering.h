@@ -169,6 +169,8 @@ Hlo extremum(HloBuilder& b, std::string_view op, const Hlo& x, const Hlo& y);
 Hlo reduce_extremum(HloBuilder& b, std::string_view op, const Hlo& x, const Dims& axes);
 Hlo window_maximum(HloBuilder& b, const Hlo& x, const Dims& window, const Dims& strides,
                    const Dims& dilations, const Pads& pads);
+// Floats to integers of at most 16 bits: rounded half to even, the nearest where they do not fit.
+Hlo round_to(HloBuilder& b, const Hlo& x, DType dtype);
 // The result of ONNX's integer or float division a / b, floor modulo and C modulo.
 Hlo safe_divide(HloBuilder& b, const Hlo& a, const Hlo& divisor);
 // An int32 sum times a real factor, rounded, plus a zero point, saturated to `dtype`. `zero` may be

@@ -147,6 +147,8 @@ Hlo requantize(HloBuilder& b, const Hlo& sum, const Hlo& factor, const Hlo& zero
   return to_quantized(b, b.mul(b.convert(sum, factor.dtype), factor), zero, dtype);
 }
 
+Hlo round_to(HloBuilder& b, const Hlo& x, DType dtype) { return to_quantized(b, x, {}, dtype); }
+
 void register_quantize(LoweringTable& t) {
   t.add("QuantizeLinear", lower_quantize_linear);
   t.add("DequantizeLinear", lower_dequantize_linear);

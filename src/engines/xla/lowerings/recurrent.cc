@@ -10,6 +10,7 @@
 
 #include "engines/xla/lowering.h"
 #include "engines/xla/lowerings/places.h"
+#include "ops/gate_functions.h"
 
 namespace xrt::xla {
 
@@ -17,65 +18,54 @@ namespace {
 
 using Activation = std::function<Hlo(const Hlo&)>;
 
-Activation activation(NodeContext& c, const std::string& name, double alpha, double beta) {
+Activation activation(NodeContext& c, const GateFunction& function) {
   HloBuilder& b = c.b;
+  const std::string& name = function.name;
+  const double alpha = function.alpha, beta = function.beta;
   const auto scalar = [&b](double value, const Hlo& x) { return b.splat(value, x.dtype, x.dims); };
-  if (name == "Sigmoid") return [&b](const Hlo& x) { return b.unary("logistic", x); };
-  if (name == "Tanh") return [&b](const Hlo& x) { return b.unary("tanh", x); };
-  if (name == "Relu") return [&b](const Hlo& x) { return b.maximum(x, b.zeros_like(x)); };
-  if (name == "Affine") {
+  if (name == "sigmoid") return [&b](const Hlo& x) { return b.unary("logistic", x); };
+  if (name == "tanh") return [&b](const Hlo& x) { return b.unary("tanh", x); };
+  if (name == "relu") return [&b](const Hlo& x) { return b.maximum(x, b.zeros_like(x)); };
+  if (name == "affine") {
     return [=, &b](const Hlo& x) { return b.add(b.mul(x, scalar(alpha, x)), scalar(beta, x)); };
   }
-  if (name == "LeakyRelu") {
+  if (name == "leakyrelu") {
     return [=, &b](const Hlo& x) {
       return b.select(b.compare("LT", x, b.zeros_like(x)), b.mul(x, scalar(alpha, x)), x);
     };
   }
-  if (name == "ThresholdedRelu") {
+  if (name == "thresholdedrelu") {
     return [=, &b](const Hlo& x) {
       return b.select(b.compare("GT", x, scalar(alpha, x)), x, b.zeros_like(x));
     };
   }
-  if (name == "ScaledTanh") {
+  if (name == "scaledtanh") {
     return [=, &b](const Hlo& x) {
       return b.mul(b.unary("tanh", b.mul(x, scalar(beta, x))), scalar(alpha, x));
     };
   }
-  if (name == "HardSigmoid") {
+  if (name == "hardsigmoid") {
     return [=, &b](const Hlo& x) {
       const Hlo line = b.add(b.mul(x, scalar(alpha, x)), scalar(beta, x));
       return b.maximum(b.minimum(line, scalar(1, x)), b.zeros_like(x));
     };
   }
-  if (name == "Elu") {
+  if (name == "elu") {
     return [=, &b](const Hlo& x) {
       return b.select(b.compare("GT", x, b.zeros_like(x)), x,
                       b.mul(b.unary("exponential_minus_one", x), scalar(alpha, x)));
     };
   }
-  if (name == "Softsign") {
+  if (name == "softsign") {
     return [=, &b](const Hlo& x) { return b.div(x, b.add(scalar(1, x), b.unary("abs", x))); };
   }
-  if (name == "Softplus") {
+  if (name == "softplus") {
     return [=, &b](const Hlo& x) {
       const Hlo tail = b.unary("exponential", b.unary("negate", b.unary("abs", x)));
       return b.add(b.maximum(x, b.zeros_like(x)), b.unary("log_plus_one", tail));
     };
   }
   c.refuse(fmt::format("no activation '{}'", name));
-}
-
-double default_alpha(const std::string& name) {
-  if (name == "LeakyRelu") return 0.01;
-  if (name == "HardSigmoid") return 0.2;
-  if (name == "Affine" || name == "Elu" || name == "ThresholdedRelu" || name == "ScaledTanh") {
-    return 1;
-  }
-  return 0;
-}
-double default_beta(const std::string& name) {
-  if (name == "HardSigmoid") return 0.5;
-  return name == "ScaledTanh" ? 1 : 0;
 }
 
 // What the three ops share.
@@ -88,7 +78,7 @@ struct Recurrent {
   Hlo clip;                             // scalar, or invalid
 };
 
-Recurrent read(NodeContext& c, std::int64_t gates, const std::vector<std::string>& defaults) {
+Recurrent read(NodeContext& c, std::int64_t gates) {
   Recurrent r;
   r.gates = gates;
   r.dtype = c.dtype(0);
@@ -103,16 +93,8 @@ Recurrent read(NodeContext& c, std::int64_t gates, const std::vector<std::string
   r.hidden = c.dims(2).at(2);
   c.need(c.dims(1).at(1) == gates * r.hidden && c.dims(1)[0] == r.directions, "the weights' shape");
   c.need(r.length > 0, "an empty sequence");
-  const std::vector<std::string> names =
-      c.node.has("activations") ? c.node.attr_strings("activations") : std::vector<std::string>{};
-  const std::vector<float> alphas = c.node.attr_floats("activation_alpha");
-  const std::vector<float> betas = c.node.attr_floats("activation_beta");
-  const std::size_t per = defaults.size();
-  for (std::size_t i = 0; i < per * at(r.directions); ++i) {
-    const std::string name = i < names.size() ? names[i] : defaults[i % per];
-    const double alpha = i < alphas.size() ? alphas[i] : default_alpha(name);
-    const double beta = i < betas.size() ? betas[i] : default_beta(name);
-    r.activations.push_back(activation(c, name, alpha, beta));
+  for (const GateFunction& function : gate_functions(c.node)) {
+    r.activations.push_back(activation(c, function));
   }
   const float clip = c.node.attr_float("clip", 0);
   if (clip > 0) r.clip = c.b.scalar(clip, r.x.dtype);
@@ -236,7 +218,7 @@ Hlo add_row(HloBuilder& b, const Hlo& x, const Hlo& row) {
 
 void lower_rnn(NodeContext& c) {
   HloBuilder& b = c.b;
-  const Recurrent r = read(c, 1, {"Tanh"});
+  const Recurrent r = read(c, 1);
   std::vector<Result> results;
   for (std::int64_t d = 0; d < r.directions; ++d) {
     const auto [input_bias, state_bias] = biases(c, r, d);
@@ -255,7 +237,7 @@ void lower_rnn(NodeContext& c) {
 // Gates z, r, h.
 void lower_gru(NodeContext& c) {
   HloBuilder& b = c.b;
-  const Recurrent r = read(c, 3, {"Sigmoid", "Tanh"});
+  const Recurrent r = read(c, 3);
   const bool after = c.attr("linear_before_reset") != 0;
   std::vector<Result> results;
   for (std::int64_t d = 0; d < r.directions; ++d) {
@@ -287,7 +269,7 @@ void lower_gru(NodeContext& c) {
 // Gates i, o, f, c.
 void lower_lstm(NodeContext& c) {
   HloBuilder& b = c.b;
-  const Recurrent r = read(c, 4, {"Sigmoid", "Tanh", "Tanh"});
+  const Recurrent r = read(c, 4);
   const bool coupled = c.attr("input_forget") != 0;
   std::vector<Result> results;
   for (std::int64_t d = 0; d < r.directions; ++d) {

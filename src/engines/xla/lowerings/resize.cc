@@ -234,7 +234,7 @@ void lower_resize(NodeContext& c) {
     const double value = need_float(c.node, "extrapolation_value");
     x = b.select(b.broadcast_to(beyond, x.dims), b.splat(value, x.dtype, x.dims), x);
   }
-  x = cast(b, x, result);
+  x = !nearest && is_integer(result) ? round_to(b, x, result) : cast(b, x, result);
   last ? c.out_last(0, x) : c.out(x);
 }
 

@@ -139,7 +139,7 @@ void lower_grid_sample(NodeContext& c) {
     if (mode == "nearest") place = b.unary("round_nearest_even", place);
     const double low = align ? 0 : -0.5;
     const double high = align ? size - 1 : size - 0.5;
-    if (padding == "border") {
+    if (padding == "border" && mode != "cubic") {  // of a cubic each element is clamped
       const Hlo outside = b.binary("or", b.compare("LT", place, number(b, low, place)),
                                    b.compare("GT", place, number(b, high, place)));
       place = b.select(outside, clamp(b, place, 0, size - 1), place);

@@ -2,12 +2,12 @@
 #include "engines/native/kernels/recurrent/config.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <string>
 
 #include "engines/native/kernels/common/axes.h"
 #include "ir/attributes.h"
+#include "ops/gate_functions.h"
 
 namespace xrt::native {
 
@@ -43,42 +43,27 @@ double Activation::value(double x) const {
 
 namespace {
 
-std::string lowered(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
-// `alphas` and `betas` are consumed by the functions that have such a parameter.
-Activation parse_activation(const std::string& name, const std::vector<float>& alphas,
-                            std::size_t& next_alpha, const std::vector<float>& betas,
-                            std::size_t& next_beta) {
+Activation activation_of(const GateFunction& function) {
   using Kind = Activation::Kind;
   struct Row {
     const char* name;
     Kind kind;
-    bool has_alpha, has_beta;
-    float alpha, beta;
   };
-  static constexpr Row kRows[] = {{"relu", Kind::kRelu, false, false, 0, 0},
-                                  {"tanh", Kind::kTanh, false, false, 0, 0},
-                                  {"sigmoid", Kind::kSigmoid, false, false, 0, 0},
-                                  {"affine", Kind::kAffine, true, true, 1, 0},
-                                  {"leakyrelu", Kind::kLeakyRelu, true, false, 0.01F, 0},
-                                  {"thresholdedrelu", Kind::kThresholdedRelu, true, false, 1, 0},
-                                  {"scaledtanh", Kind::kScaledTanh, true, true, 1, 1},
-                                  {"hardsigmoid", Kind::kHardSigmoid, true, true, 0.2F, 0.5F},
-                                  {"elu", Kind::kElu, true, false, 1, 0},
-                                  {"softsign", Kind::kSoftsign, false, false, 0, 0},
-                                  {"softplus", Kind::kSoftplus, false, false, 0, 0}};
-  const std::string wanted = lowered(name);
+  static constexpr Row kRows[] = {{"relu", Kind::kRelu},
+                                  {"tanh", Kind::kTanh},
+                                  {"sigmoid", Kind::kSigmoid},
+                                  {"affine", Kind::kAffine},
+                                  {"leakyrelu", Kind::kLeakyRelu},
+                                  {"thresholdedrelu", Kind::kThresholdedRelu},
+                                  {"scaledtanh", Kind::kScaledTanh},
+                                  {"hardsigmoid", Kind::kHardSigmoid},
+                                  {"elu", Kind::kElu},
+                                  {"softsign", Kind::kSoftsign},
+                                  {"softplus", Kind::kSoftplus}};
   for (const Row& row : kRows) {
-    if (wanted != row.name) continue;
-    Activation a{row.kind, row.alpha, row.beta};
-    if (row.has_alpha && next_alpha < alphas.size()) a.alpha = alphas[next_alpha++];
-    if (row.has_beta && next_beta < betas.size()) a.beta = betas[next_beta++];
-    return a;
+    if (function.name == row.name) return {row.kind, function.alpha, function.beta};
   }
-  fail("activation '" + name + "' is not known");
+  fail("activation '" + function.name + "' has no kernel");
 }
 
 }  // namespace
@@ -99,21 +84,8 @@ RecurrentConfig parse_recurrent(const Node& node, Cell cell) {
   c.linear_before_reset = cell == Cell::kGru && need_int(node, "linear_before_reset") != 0;
   c.input_forget = cell == Cell::kLstm && need_int(node, "input_forget") != 0;
   c.clip = node.attr_float("clip", 0.0F);
-  std::vector<std::string> names = node.attr_strings("activations");
-  const std::size_t per_direction = cell == Cell::kRnn ? 1 : cell == Cell::kGru ? 2 : 3;
-  const auto wanted = per_direction * static_cast<std::size_t>(c.directions);
-  if (names.empty()) {
-    static const char* const kDefaults[] = {"Sigmoid", "Tanh", "Tanh"};
-    for (std::size_t i = 0; i < wanted; ++i) {
-      names.emplace_back(cell == Cell::kRnn ? "Tanh" : kDefaults[i % per_direction]);
-    }
-  }
-  if (names.size() != wanted) fail("'activations' names another number of functions");
-  const std::vector<float> alphas = node.attr_floats("activation_alpha");
-  const std::vector<float> betas = node.attr_floats("activation_beta");
-  std::size_t next_alpha = 0, next_beta = 0;
-  for (const std::string& name : names) {
-    c.activations.push_back(parse_activation(name, alphas, next_alpha, betas, next_beta));
+  for (const GateFunction& function : gate_functions(node)) {
+    c.activations.push_back(activation_of(function));
   }
   return c;
 }

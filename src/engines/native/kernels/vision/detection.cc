@@ -244,7 +244,8 @@ AxisTaps axis_taps(double grid, std::int64_t size, bool align, Padding padding, 
   if (!std::isfinite(x)) x = -1e9;
   if (sampling == Sampling::kNearest) x = std::nearbyint(x);
   if (x < low || x > high) {
-    if (padding == Padding::kBorder) x = std::clamp(x, 0.0, n - 1);
+    // Of a cubic each element that is read is clamped.
+    if (padding == Padding::kBorder && sampling != Sampling::kCubic) x = std::clamp(x, 0.0, n - 1);
     if (padding == Padding::kReflection) x = reflect(x, low, high);
   }
   const auto resolve = [&](double at) -> std::int64_t {
