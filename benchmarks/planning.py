@@ -100,6 +100,27 @@ def sums(n: int) -> onnx.ModelProto:
     return model([helper.make_node("Sum", ["x"] * n, ["y"])], [value("y", [4])])
 
 
+def results(n: int) -> onnx.ModelProto:
+    """n nodes of one operand, each of which makes an output."""
+    names = [f"y{i}" for i in range(n)]
+    nodes = [helper.make_node("Neg", ["x"], [name]) for name in names]
+    return model(nodes, [value(name, [4]) for name in names])
+
+
+def nested(n: int) -> onnx.ModelProto:
+    """n / 1000 branches in one another."""
+    nodes = [helper.make_node("Neg", ["x"], ["z0"])]
+    for level in range(n):
+        otherwise = [helper.make_node("Identity", ["x"], ["e"])]
+        branches = {
+            "then_branch": helper.make_graph(nodes, "then", [], [value(f"z{level}", [4])]),
+            "else_branch": helper.make_graph(otherwise, "else", [], [value("e", [4])]),
+        }
+        nodes = [helper.make_node("If", ["c"], [f"z{level + 1}"], **branches)]
+    given = [value("x", [4]), value("c", [], onnx.TensorProto.BOOL)]
+    return model(nodes, [value(f"z{n}", [4])], given)
+
+
 def split(n: int) -> onnx.ModelProto:
     """One node of n outputs, and one that joins them."""
     parts = [f"p{i}" for i in range(n)]
@@ -172,6 +193,8 @@ KINDS: dict[str, tuple[Callable[[int], onnx.ModelProto], int]] = {
     "maximum": (maximum, 1),
     "sums": (sums, 1),
     "split": (split, 1),
+    "results": (results, 1),
+    "nested": (nested, 1000),
     "ifs": (ifs, 10),
     "loops": (loops, 100),
     "functions": (functions, 1),

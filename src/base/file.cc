@@ -35,7 +35,8 @@ namespace {
 class Descriptor {
  public:
   Descriptor(const std::filesystem::path& path, int flags, const std::string& action)
-      : fd_(::open(path.c_str(), flags | O_CLOEXEC)) {
+      // A named pipe that nobody writes to is no reason to wait: it is refused (regular_size()).
+      : fd_(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK)) {
     if (fd_ < 0) fail(action, path);
   }
   ~Descriptor() { ::close(fd_); }

@@ -13,6 +13,8 @@ namespace xrt {
 struct GateFunction {
   std::string name;  // in small letters: "hardsigmoid"
   float alpha = 0, beta = 0;
+
+  bool operator==(const GateFunction&) const = default;
 };
 
 // Those of a node, per direction one after the other: one of an RNN, two of a GRU, three of an

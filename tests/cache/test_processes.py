@@ -204,6 +204,20 @@ def test_a_read_only_folder_is_read_from(
     assert "Read-only file system" in log
 
 
+def test_a_named_pipe_in_the_place_of_an_entry_is_not_waited_for(
+    small_model: tuple[Path, float], cache: Path
+) -> None:
+    path, total = small_model
+    run(path, cache)
+    entries = list(cache.glob("*.xrtc"))
+    assert entries
+    for entry in entries:
+        entry.unlink()
+        os.mkfifo(entry)
+    found, _ = run(path, cache)
+    assert found == {"y": pytest.approx(total, rel=1e-3), "from_cache": [False]}
+
+
 def test_the_log_says_that_a_model_changed(tmp_path: Path, cache: Path) -> None:
     path = tmp_path / "model.onnx"
     write_model(path, size=32)

@@ -37,6 +37,28 @@ def loss_of_constants() -> Fault:
     )
 
 
+def attention_as_long_as_it_has_heads() -> Fault:
+    """The queries alone are transposed in its kernel, and have the shape of the result."""
+    rng = np.random.default_rng(0)
+    q = rng.standard_normal((1, 3, 3, 4)).astype(np.float32)  # [batch, places, heads, size]
+    k, v = (rng.standard_normal((1, 3, 3, 4)).astype(np.float32) for _ in range(2))
+    scores = q.transpose(0, 2, 1, 3) @ k.transpose(0, 1, 3, 2)
+    return fault(
+        "An attention as long as it has heads is written over its queries",
+        [
+            helper.make_node("Neg", ["q"], ["negative"]),
+            helper.make_node("Transpose", ["negative"], ["heads"], perm=[0, 2, 1, 3]),
+            helper.make_node("Transpose", ["k"], ["turned"], perm=[0, 1, 3, 2]),
+            helper.make_node("MatMul", ["heads", "turned"], ["scores"]),
+            helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
+            helper.make_node("MatMul", ["weights", "v"], ["product"]),
+            helper.make_node("Neg", ["product"], ["y"]),
+        ],
+        {"q": -q, "k": k, "v": v},
+        [-softmax(scores) @ v],
+    )
+
+
 def max_pool_of_sizes_in_turn() -> Fault:
     """A padded window of 3 in steps of 2 over five rows and columns, behind a run of nine."""
     x = np.random.default_rng(0).standard_normal((1, 1, 5, 5)).astype(np.float32)
@@ -826,4 +848,92 @@ OPENVINO = [
         constants={"pads": np.array([1, 1])},
     ),
     windowed(),
+    fault(
+        "LSTM ignores `input_forget`",
+        [
+            helper.make_node(
+                "LSTM",
+                ["x", "w", "r", "", "", "", "c"],
+                ["", "", "y"],
+                hidden_size=1,
+                input_forget=1,
+            )
+        ],
+        {"x": f32(1).reshape(1, 1, 1)},
+        [f32(1 - 1 / (1 + np.exp(-1))).reshape(1, 1, 1)],  # what the input gate leaves of 1
+        constants={
+            "w": f32(1, 0, 0, 0).reshape(1, 4, 1),
+            "r": np.zeros((1, 4, 1), np.float32),
+            "c": np.ones((1, 1, 1), np.float32),
+        },
+    ),
+    fault(
+        "The functions of one direction of a recurrence are those of both",
+        [
+            helper.make_node(
+                "RNN",
+                ["x", "w", "r"],
+                ["", "y"],
+                hidden_size=1,
+                direction="bidirectional",
+                activations=["Tanh", "Relu"],
+            )
+        ],
+        {"x": f32(2).reshape(1, 1, 1)},
+        [f32(np.tanh(2), 2).reshape(2, 1, 1)],
+        constants={"w": np.ones((2, 1, 1), np.float32), "r": np.zeros((2, 1, 1), np.float32)},
+    ),
+    fault(
+        "A causal Attention is shifted by how many more keys than queries there are",
+        [
+            helper.make_node(
+                "Attention", ["q", "k", "v", "", "pk", "pv"], ["y", "z", "w"], is_causal=1
+            )
+        ],
+        {
+            "q": f32(0, 0).reshape(1, 1, 2, 1),  # behind one that came before
+            "k": f32(0).reshape(1, 1, 1, 1),
+            "v": f32(3).reshape(1, 1, 1, 1),
+            "pk": f32(0).reshape(1, 1, 1, 1),
+            "pv": f32(1).reshape(1, 1, 1, 1),
+        },
+        [f32(2, 2).reshape(1, 1, 2, 1), f32(0, 0).reshape(1, 1, 2, 1)],
+        opset=23,
+    ),
+    fault(
+        "A reduction of no axes returns its operand",
+        [helper.make_node("ReduceL1", ["x"], ["y"], noop_with_empty_axes=1)],
+        {"x": f32(-1, 2)},
+        [f32(1, 2)],
+    ),
+    fault(
+        "A range of int16 that leads away from its end has elements",
+        [helper.make_node("Range", ["from", "to", "by"], ["y"])],
+        {"from": np.array(-3, np.int16), "to": np.array(0, np.int16), "by": np.array(-1, np.int16)},
+        [np.zeros(0, np.int16)],
+        open_sizes=True,
+    ),
+    fault(
+        "Trilu counts diagonals in 32 bits",
+        [helper.make_node("Trilu", ["x", "k"], ["y"])],
+        {"x": np.ones((2, 2), np.float32), "k": np.array(2**31 - 1)},
+        [np.zeros((2, 2), np.float32)],
+    ),
+    fault(
+        "InstanceNormalization of two axes returns its operand",
+        [helper.make_node("InstanceNormalization", ["x", "s", "b"], ["y"])],
+        {"x": f32([3, 4])},
+        [f32([5, 6])],
+        constants={"s": f32(1, 2), "b": f32(5, 6)},
+    ),
+    fault(
+        "A product of int32 is computed in float32",
+        [helper.make_node("MatMul", ["a", "b"], ["y"])],
+        {
+            "a": np.array([[4096, 1, -4096]], np.int32),
+            "b": np.array([[4096], [1], [4096]], np.int32),
+        },
+        [np.array([[1]], np.int32)],
+    ),
+    attention_as_long_as_it_has_heads(),
 ]

@@ -164,7 +164,9 @@ def _recurrence(node: NodeView) -> str:
 def _slice(node: NodeView) -> str:
     """A last number that means "to the end" forwards means so backwards, too."""
     last, steps = (node.constants.get(i) for i in (2, 4))
-    if steps is None or (steps > 0).all():
+    if len(node.inputs) < 5 or not node.inputs[4]:
+        return ""
+    if steps is not None and (steps > 0).all():
         return ""
     if last is not None and (last < np.iinfo(last.dtype).max).all():
         return ""
@@ -177,6 +179,10 @@ def _squeeze(node: NodeView) -> str:
     if _shape(node, 1) not in ((0,), None) and isinstance(_shape(node, 1)[0], int):
         return ""
     return "it takes an empty list of axes for all that have one element"
+
+
+def _texts(_: NodeView) -> str:
+    return "the memory that its texts take is bounded by nothing"
 
 
 def _unique(node: NodeView) -> str:
@@ -299,6 +305,9 @@ def _roi_align(node: NodeView) -> str:
     return "" if 1 <= ratio <= 64 else "its samples follow the size of a region, or are too many"
 
 
+# Lists of operands, of which one that is left out ends the process.
+LISTS = frozenset({"Concat", "Einsum", "Max", "Mean", "Min", "Sum"})
+
 # Ops of open sizes on which the library ends the process where an operand has no elements: it
 # divides work by their number.
 ENDS_ON_EMPTIES = frozenset({"ConvTranspose", "GRU", "LSTM", "RNN"})
@@ -343,6 +352,7 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "Slice": _slice,
     "SplitToSequence": _split_to_sequence,
     "Squeeze": _squeeze,
+    "StringConcat": _texts,
     "STFT": lambda node: "its sums lose digits where results are near zero",
     "Unique": _unique,
 }
@@ -363,5 +373,7 @@ def refusal(node: NodeView) -> str:
         return ""
     if node.op in RANDOM:
         return "its random numbers are others for the same seed"
+    if node.op in LISTS and "" in node.inputs:
+        return "an operand of a list that is left out ends the process"
     rule = RULES.get(node.op)
     return rule(node) if rule else ""

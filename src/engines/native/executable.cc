@@ -400,16 +400,22 @@ void NativeExecutable::plan_memory(const Graph& graph, std::vector<bool> retaine
 void NativeExecutable::note_last_uses(const std::vector<std::int32_t>& last) {
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     Step& step = steps_[s];
-    const auto own = step.inputs.begin() + static_cast<std::ptrdiff_t>(step.own_inputs);
+    struct Reads {
+      int all = 0, own = 0;
+    };
+    std::unordered_map<std::int32_t, Reads> reads;  // by slot
+    for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+      Reads& of = reads[step.inputs[i]];
+      ++of.all;
+      if (i < step.own_inputs) ++of.own;
+    }
     for (std::size_t i = 0; i < step.inputs.size(); ++i) {
       const std::int32_t slot = step.inputs[i];
       // What only one of several bodies reads may be in the list once for each of them.
-      const bool is_own = i < step.own_inputs;
-      const auto times =
-          slot < 0 ? 0 : std::count(step.inputs.begin(), is_own ? step.inputs.end() : own, slot);
-      step.last_uses.push_back(
-          slot >= 0 && last[slot] == static_cast<std::int32_t>(s) && times == (is_own ? 1 : 0) ? 1
-                                                                                               : 0);
+      const Reads& of = reads[slot];
+      const bool once = i < step.own_inputs ? of.all == 1 : of.own == 0;
+      const bool is_last = slot >= 0 && last[slot] == static_cast<std::int32_t>(s);
+      step.last_uses.push_back(once && is_last ? 1 : 0);
     }
   }
 }

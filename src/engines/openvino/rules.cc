@@ -14,6 +14,7 @@
 #include "ir/pattern.h"
 #include "ops/deciding_operands.h"
 #include "ops/empties.h"
+#include "ops/gate_functions.h"
 #include "ops/op_facts.h"
 #include "ops/padding.h"
 #include "ops/size_rules.h"
@@ -160,8 +161,11 @@ std::optional<std::string> attention(const Graph& graph, const Node& node) {
   if (node.output(3).valid() && need_int(node, "qk_matmul_output_mode") != 0) {
     return "its ONNX frontend takes the products of queries and keys before the mask";
   }
-  if (node.input(4).valid() && need_int(node, "is_causal") != 0) {
-    return "its ONNX frontend lets the first query see the first key alone, whatever came before";
+  const std::size_t places = has_heads ? 2 : 1;
+  const bool are_as_many = q && k && q->size() > places && k->size() > places &&
+                           is_same_size((*q)[places], (*k)[places]);
+  if (node.input(4).valid() && need_int(node, "is_causal") != 0 && !are_as_many) {
+    return "its ONNX frontend shifts a causal mask by how many more keys than queries there are";
   }
   if (node.input(6).valid()) {
     const bool shares = !has_heads || (*q)[1] != (*k)[1];
@@ -255,6 +259,13 @@ std::optional<std::string> einsum(const Graph&, const Node& node) {
 }
 
 std::optional<std::string> recurrence(const Graph&, const Node& node) {
+  if (need_string(node, "direction") == "bidirectional" && node.has("activations")) {
+    const std::vector<GateFunction> functions = gate_functions(node);
+    const auto half = functions.begin() + static_cast<std::ptrdiff_t>(functions.size() / 2);
+    if (!std::equal(functions.begin(), half, half, functions.end())) {
+      return "the CPU plugin has the functions of the first direction for both";
+    }
+  }
   if (need_int(node, "layout") == 0) return std::nullopt;
   return "its ONNX frontend takes the batch for the steps where the batch comes first";
 }

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -128,6 +129,19 @@ def test_a_number_of_gigabytes_that_is_computed_is_looked_at_first() -> None:
     assert program(np.int32(5)).tolist() == [0, 1, 2, 3, 4]
     with pytest.raises(openxrt.ResourceError, match=r"\(Range\).*max_memory_bytes"):
         program(np.int32(1410065408))
+
+
+def test_texts_that_double_are_counted() -> None:
+    names = ["x", *[f"s{i}" for i in range(40)]]
+    model = make_model(
+        [helper.make_node("StringConcat", [a, a], [b]) for a, b in pairwise(names)],
+        [tensor("x", TensorProto.STRING, [1])],
+        [tensor("s39", TensorProto.STRING, [1])],
+        [],
+    )
+    program = openxrt.load(model, engine="onnxruntime", cache_dir="", max_memory_bytes=64 << 20)
+    with pytest.raises(openxrt.ResourceError, match=r"StringConcat.*max_memory_bytes"):
+        program(np.array(["abcd"], object))
 
 
 def test_an_axis_that_is_declared_endless_is_not_counted_through(tmp_path: Path) -> None:

@@ -83,6 +83,18 @@ def test_the_least_integer_by_minus_one(op: str) -> None:
     assert load(model(2))(least) == (least // 2 if op == "Div" else 0)
 
 
+@pytest.mark.parametrize("op", ["Max", "Min", "Sum", "Mean"])
+def test_an_operand_of_a_list_that_is_left_out(op: str) -> None:
+    """ONNX Runtime ends the process."""
+    model = make_model(
+        [helper.make_node(op, ["x", ""], ["y"])],
+        [tensor("x", TensorProto.FLOAT, [2])],
+        [tensor("y", TensorProto.FLOAT, [2])],
+    )
+    with pytest.raises(openxrt.Error, match="input 1 is left out"):
+        openxrt.load(model, engine="onnxruntime", cache_dir="")(np.ones(2, np.float32))
+
+
 @pytest.mark.parametrize("new_axis", [0, 1])
 def test_elements_whose_ranks_disagree(new_axis: int) -> None:
     """ONNX Runtime takes those of one element for those of all, which ends the process."""
@@ -237,25 +249,25 @@ def test_memory_that_is_where_it_was_with_another_shape_or_content() -> None:
 def test_strings_and_sequences() -> None:
     model = make_model(
         [
-            helper.make_node("StringConcat", ["a", "b"], ["c"]),
+            helper.make_node("Concat", ["a", "b"], ["c"], axis=0),
             helper.make_node("SequenceConstruct", ["c", "a"], ["s"]),
         ],
         [tensor(name, TensorProto.STRING, [2]) for name in "ab"],
         [helper.make_tensor_sequence_value_info("s", TensorProto.STRING, None)],
     )
     joined, first = load(model)(np.array(["x", "y"], object), np.array(["1", "2"], object))
-    assert joined.tolist() == ["x1", "y2"]
+    assert joined.tolist() == ["x", "y", "1", "2"]
     assert first.tolist() == ["x", "y"]
 
 
 def test_strings_that_have_no_room() -> None:
     model = make_model(
-        [helper.make_node("StringConcat", ["a", "b"], ["c"])],
+        [helper.make_node("Concat", ["a", "b"], ["c"], axis=0)],
         [tensor(name, TensorProto.STRING, ["n"]) for name in "ab"],
-        [tensor("c", TensorProto.STRING, ["n"])],
+        [tensor("c", TensorProto.STRING, ["m"])],
     )
-    texts = np.array(["a"] * 100, object)
-    with pytest.raises(openxrt.ResourceError, match=r"'StringConcat'.*max_memory_bytes"):
+    texts = np.array(["a"] * 50, object)
+    with pytest.raises(openxrt.ResourceError, match=r"'Concat'.*max_memory_bytes"):
         load(model, max_memory_bytes=1024).run({"a": texts, "b": texts})
     # There is room for the result, but not for the copy that the engine hands over.
     with pytest.raises(openxrt.ResourceError, match=r"string\[100\] needs .*max_memory_bytes"):

@@ -2,6 +2,7 @@
 """Nodes that OpenVINO computes otherwise than the standard."""
 
 import time
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -364,3 +365,119 @@ def test_bytes_of_a_branch() -> None:
         feeds = {"x": x, "c": np.array(True), "s": np.array(0.125, np.float32)}
         wanted = session.run(None, feeds)[0]
         np.testing.assert_allclose(program.run(feeds)["y"], wanted, atol=1e-6)
+
+
+def right_on_openvino(model: bytes, feeds: dict[str, np.ndarray], **options: Any) -> None:
+    """With native for what OpenVINO does not take, against ONNX Runtime."""
+    wanted = onnxruntime.InferenceSession(model).run(None, feeds)
+    program = openxrt.load(model, engine=["openvino", "native"], cache_dir="", **options)
+    for found, right in zip(program.run(feeds).values(), wanted, strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-4)
+
+
+def test_a_condition_that_chooses_nothing() -> None:
+    """It ended the process."""
+    model = make_model(
+        [helper.make_node("Compress", ["x", "c"], ["y"], axis=0)],
+        [tensor("x", TensorProto.FLOAT, [2, 3])],
+        [untyped("y")],
+        [numpy_helper.from_array(np.array([False, False]), "c")],
+    )
+    right_on_openvino(model, {"x": np.ones((2, 3), np.float32)})
+
+
+@pytest.mark.parametrize("quantised", [False, True])
+def test_unsigned_weights(quantised: bool) -> None:
+    """Around a zero point of 0: "No suitable implementations"."""
+    rng = np.random.default_rng(0)
+    scales = {"xs": np.float32(0.03), "ws": np.float32(0.02), "ys": np.float32(0.1)}
+    points = {"xz": np.uint8(3), "wz": np.uint8(0), "yz": np.uint8(7)}
+    weights = {"w": rng.integers(0, 99, (2, 2, 3, 3)).astype(np.uint8)}
+    constants = [numpy_helper.from_array(a, n) for n, a in (scales | points | weights).items()]
+    if quantised:
+        operands = ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"]
+        nodes = [helper.make_node("QLinearConv", operands, ["y"])]
+        x, dtype = rng.integers(0, 200, (1, 2, 6, 5)).astype(np.uint8), TensorProto.UINT8
+    else:
+        nodes = [
+            helper.make_node("QuantizeLinear", ["x", "xs", "xz"], ["xq"]),
+            helper.make_node("DequantizeLinear", ["xq", "xs", "xz"], ["xd"]),
+            helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wd"]),
+            helper.make_node("Conv", ["xd", "wd"], ["c"]),
+            helper.make_node("QuantizeLinear", ["c", "ys", "yz"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "ys", "yz"], ["y"]),
+        ]
+        x, dtype = rng.standard_normal((1, 2, 6, 5)).astype(np.float32), TensorProto.FLOAT
+    model = make_model(nodes, [tensor("x", dtype, x.shape)], [untyped("y")], constants)
+    right_on_openvino(model, {"x": x})
+
+
+@pytest.mark.parametrize("written_out", [False, True])
+def test_mish_between_products(written_out: bool) -> None:
+    """One thread makes one kernel of all, which has no Mish."""
+    rng = np.random.default_rng(0)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"])]
+    if written_out:
+        nodes += [
+            helper.make_node("Softplus", ["a"], ["s"]),
+            helper.make_node("Tanh", ["s"], ["t"]),
+            helper.make_node("Mul", ["a", "t"], ["m"]),
+        ]
+    else:
+        nodes.append(helper.make_node("Mish", ["a"], ["m"]))
+    nodes.append(helper.make_node("MatMul", ["m", "v"], ["y"]))
+    constants = {"w": rng.standard_normal((5, 6)), "v": rng.standard_normal((6, 3))}
+    model = make_model(
+        nodes,
+        [tensor("x", TensorProto.FLOAT, [2, 5])],
+        [untyped("y")],
+        [numpy_helper.from_array(a.astype(np.float32), n) for n, a in constants.items()],
+    )
+    x = rng.standard_normal((2, 5)).astype(np.float32)
+    right_on_openvino(model, {"x": x}, num_threads=1)
+
+
+@pytest.mark.parametrize("functions", [["Tanh"], ["LeakyRelu"], ["Elu"], ["Tanh"]])
+def test_functions_of_a_recurrence(functions: list[str]) -> None:
+    """What is known of one does not speak for another."""
+    rng = np.random.default_rng(0)
+    constants = {"w": rng.standard_normal((1, 4, 5)), "r": rng.standard_normal((1, 4, 4))}
+    model = make_model(
+        [helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=4, activations=functions)],
+        [tensor("x", TensorProto.FLOAT, ["s", "b", "i"])],
+        [untyped("y")],
+        [numpy_helper.from_array(a.astype(np.float32), n) for n, a in constants.items()],
+    )
+    right_on_openvino(model, {"x": rng.standard_normal((3, 2, 5)).astype(np.float32)})
+
+
+def test_bodies_in_bodies() -> None:
+    """Each level doubled the time to compile."""
+    nodes = [helper.make_node("Neg", ["x"], ["z0"])]
+    for level in range(24):
+        otherwise = [helper.make_node("Identity", ["x"], ["e"])]
+        branches = {
+            "then_branch": helper.make_graph(nodes, "then", [], [untyped(f"z{level}")]),
+            "else_branch": helper.make_graph(otherwise, "else", [], [untyped("e")]),
+        }
+        nodes = [helper.make_node("If", ["c"], [f"z{level + 1}"], **branches)]
+    inputs = [tensor("x", TensorProto.FLOAT, ["n"]), tensor("c", TensorProto.BOOL, [])]
+    model = make_model(nodes, inputs, [untyped("z24")])
+    start = time.monotonic()
+    right_on_openvino(model, {"x": np.ones(3, np.float32), "c": np.array(True)})
+    assert time.monotonic() - start < 20
+
+
+def test_thousands_of_results() -> None:
+    """The time to compile grew with the square of their number."""
+    names = [f"y{i}" for i in range(5000)]
+    model = make_model(
+        [helper.make_node("Neg", ["x"], [name]) for name in names],
+        [tensor("x", TensorProto.FLOAT, [2])],
+        [untyped(name) for name in names],
+    )
+    start = time.monotonic()
+    program = openxrt.load(model, engine=["openvino", "native"], cache_dir="")
+    assert time.monotonic() - start < 20
+    results = program.run({"x": np.array([1, 2], np.float32)})
+    assert all(np.array_equal(y, [-1, -2]) for y in results.values())

@@ -151,6 +151,7 @@ Created create_roi_align(const KernelCreateContext& create) {
     const std::int64_t channels = x.dims()[1], height = x.dims()[2], width = x.dims()[3];
     Tensor& y = k.output(0, x.dtype(), {count, channels, out_h, out_w});
     if (y.count() == 0) return;  // of no channels there may be any number of bins
+    if (x.count() == 0) fail("an empty image cannot be sampled");
     const Tensor wide = converted(x, DType::kFloat32);
     const Tensor regions = converted(rois, DType::kFloat32);
     k.parallel_for(count, 1, [&](std::int64_t begin, std::int64_t end) {
