@@ -262,16 +262,20 @@ def test_strings_and_sequences() -> None:
 
 def test_strings_that_have_no_room() -> None:
     model = make_model(
-        [helper.make_node("Concat", ["a", "b"], ["c"], axis=0)],
-        [tensor(name, TensorProto.STRING, ["n"]) for name in "ab"],
-        [tensor("c", TensorProto.STRING, ["m"])],
+        [helper.make_node("Where", ["first", "a", "b"], ["c"])],
+        [
+            *[tensor(name, TensorProto.STRING, ["n"]) for name in "ab"],
+            tensor("first", TensorProto.BOOL, ["n"]),
+        ],
+        [tensor("c", TensorProto.STRING, ["n"])],
     )
-    texts = np.array(["a"] * 50, object)
-    with pytest.raises(openxrt.ResourceError, match=r"'Concat'.*max_memory_bytes"):
-        load(model, max_memory_bytes=1024).run({"a": texts, "b": texts})
+    texts = np.array(["a"] * 100, object)
+    feeds = {"a": texts, "b": texts, "first": np.ones(100, bool)}
+    with pytest.raises(openxrt.ResourceError, match=r"'c': .*string.*max_memory_bytes"):
+        load(model, max_memory_bytes=1024).run(feeds)
     # There is room for the result, but not for the copy that the engine hands over.
     with pytest.raises(openxrt.ResourceError, match=r"string\[100\] needs .*max_memory_bytes"):
-        load(model, max_memory_bytes=5000).run({"a": texts, "b": texts})
+        load(model, max_memory_bytes=5000).run(feeds)
 
 
 def test_what_it_leaves_to_others_has_reasons() -> None:
