@@ -75,6 +75,17 @@ def circumstances(arrays: Iterable[np.ndarray]) -> set[str]:
     return found
 
 
+def ways(model: onnx.ModelProto) -> set[str]:
+    """Whether a node leaves an order open, and whether one reads a shape alone."""
+    found = set()
+    for node in all_nodes(model):
+        if any(a.name == "sorted" and a.i != 1 for a in node.attribute):
+            found.add("unsorted")
+        if node.op_type == "Shape":
+            found.add("shape is read")
+    return found
+
+
 def levels(expected: list[Any], values: list[Any]) -> set[str]:
     """How results differ: in shape, integers by one level at most, or floats by less than the
     least normal number.
@@ -101,8 +112,8 @@ def levels(expected: list[Any], values: list[Any]) -> set[str]:
 
 
 class Known(NamedTuple):
-    """A row: for `outcome`, where the model has one of `ops` and one of `when` holds, or nothing
-    has to; on `engines`, or all; with `text` in the message."""
+    """A row: for `outcome`, where the model has one of `ops` and `when` holds, or nothing has to;
+    on `engines`, or all; with `text` in the message."""
 
     outcome: str
     reason: str
@@ -123,20 +134,20 @@ KNOWN = [
         "CDist Celu Conv ConvTranspose ConvTransposeWithDynamicPads "
         "DecoderMaskedMultiHeadAttention DeformConv DequantizeLinear DFT DynamicQuantizeLSTM "
         "DynamicQuantizeMatMul Exp FusedConv FusedGemm FusedMatMul Gelu GroupNormalization "
-        "GroupQueryAttention GRU HardSigmoid InstanceNormalization Inverse LayerNormalization "
-        "LinearClassifier LogSoftmax LpPool LRN LSTM MatMul MatMulIntegerToFloat "
+        "GroupQueryAttention GRU HardSigmoid HyperConnectionPreMix "
+        "InstanceNormalization Inverse LayerNormalization "
+        "LinearClassifier LogSoftmax LpPool LRN LSTM MatMul MatMulIntegerToFloat MatMulNBits "
         "MeanVarianceNormalization MoE Momentum MultiHeadAttention NegativeLogLikelihoodLoss "
         "NGramRepeatBlock Normalizer QAttention ReduceLogSum ReduceLogSumExp Resize "
-        "RMSNormalization RNN RoiAlign "
-        "RotaryEmbedding Selu SkipLayerNormalization Softmax SoftmaxCrossEntropyLoss STFT "
-        "TransposeMatMul Upsample",
+        "RMSNormalization RNN RoiAlign RotaryEmbedding ScaledSiLU Selu SkipLayerNormalization "
+        "Softmax SoftmaxCrossEntropyLoss STFT TransposeMatMul Upsample",
         when="special",
     ),
     Known(
         "differs",
         "NaN is larger than, smaller than, or left out of other numbers: docs/reference/engines.md",
         ops="ArgMax ArgMin Clip GlobalMaxPool Greater Hardmax Max MaxPool MaxpoolWithMask Min Relu "
-        "ReduceMax "
+        "ReduceMax ReduceMin "
         "ScatterElements ScatterND Shrink ThresholdedRelu TopK Unique WordConvEmbedding",
         when="special",
     ),
@@ -157,7 +168,7 @@ KNOWN = [
         "differs",
         "A float that no integer of the type stands for becomes any",
         ops="Cast CastLike DynamicQuantizeLinear QGemm QLinearAdd QLinearAveragePool QLinearConv "
-        "QLinearMatMul QLinearSoftmax QuantizeLinear Range Slice",
+        "QLinearMatMul QLinearMul QLinearSoftmax QuantizeLinear Range Slice",
         when="special",
     ),
     Known(
@@ -200,7 +211,7 @@ KNOWN = [
     Known(
         "differs",
         "An integer overflows, in float64, 64 or 32 bits",
-        ops="Abs Pow QGemm QLinearConv QuantizeLinear ReduceL2 ReduceSum",
+        ops="Abs Pow QGemm QLinearConv QuantizeLinear ReduceL1 ReduceL2 ReduceSum",
         when="wide",
     ),
     Known(
@@ -281,11 +292,18 @@ KNOWN = [
         when="shape",
         engines="onnxruntime",
     ),
+    Known(
+        "differs",
+        "What is not asked to be sorted has any order, and 1 alone asks for it",
+        ops="TopK",
+        when="unsorted",
+        engines="onnxruntime",
+    ),
     # Results where native refuses. The texts are native's.
     Known(
         "lax",
         "A float that no integer of the type stands for becomes any, which may be a valid one",
-        ops="DFT GRU SequenceErase Tile",
+        ops="DFT EmbedLayerNormalization Gather GRU SequenceErase Tile",
         when="special",
         engines="xla",
     ),
@@ -298,7 +316,7 @@ KNOWN = [
     Known(
         "lax",
         "Native's windows move by less than 2^31",
-        ops="MaxPool",
+        ops="LpPool MaxPool",
         engines="onnxruntime",
         text="must be positive",
     ),
@@ -327,6 +345,26 @@ KNOWN = [
     ),
     Known(
         "lax", "Sizes of a node whose result nobody reads", ops="Gemm", text="do not go together"
+    ),
+    Known(
+        "lax",
+        "Sizes of a node of whose result only the shape is read, which is known before",
+        ops="Conv Reshape",
+        when="shape is read",
+        engines="openvino xla",
+    ),
+    Known(
+        "lax",
+        "A list of sizes that nobody reads: the result has the operand's",
+        ops="Expand",
+        engines="openvino xla",
+        text="negative dimension",
+    ),
+    Known(
+        "lax",
+        "Nothing is written to what has no elements",
+        ops="ScatterElements ScatterND",
+        text="outside an axis of size 0",
     ),
     Known(
         "lax",
@@ -384,12 +422,12 @@ def explains(
     row: Known, engine: str, found: tuple[str, str], ops: set[str], facts: set[str]
 ) -> bool:
     """Whether the row says why."""
-    wanted, when, engines = (set(words.split()) for words in (row.ops, row.when, row.engines))
+    wanted, engines = set(row.ops.split()), set(row.engines.split())
     return (
         row.outcome == found[0]
         and row.text in found[1]
         and (not wanted or not wanted.isdisjoint(ops))
-        and (not when or not when.isdisjoint(facts))
+        and (not row.when or row.when in facts)
         and (not engines or engine in engines)
     )
 
@@ -404,5 +442,6 @@ def explanation(
     facts = circumstances(arrays)
     if found[0] == "differs":
         facts = circumstances([*arrays, *expected]) | levels(expected, value)
+    facts |= ways(model)
     ops = {node.op_type for node in all_nodes(model)}
     return next((r.reason for r in KNOWN if explains(r, engine, found, ops, facts)), "")
