@@ -195,4 +195,108 @@ ONNXRUNTIME = [
         {"x": np.zeros((0, 2, 3), np.float32), "axes": np.array([-2])},
         [np.zeros((0, 1, 3), np.float32)],
     ),
+    fault(
+        "LSTM of float64 fails in the run",
+        [helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=1)],
+        {"x": np.ones((1, 1, 2))},
+        [np.zeros((1, 1, 1, 1))],
+        constants={"w": np.zeros((1, 4, 2)), "r": np.zeros((1, 4, 1))},
+    ),
+    fault(
+        "GRU of float64 fails in the run",
+        [helper.make_node("GRU", ["x", "w", "r"], ["y"], hidden_size=1)],
+        {"x": np.ones((1, 1, 2))},
+        [np.zeros((1, 1, 1, 1))],
+        constants={"w": np.zeros((1, 3, 2)), "r": np.zeros((1, 3, 1))},
+    ),
+    fault(
+        "A cubic Resize of integers fails in the run",
+        [helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode="cubic")],
+        {"x": np.full((1, 1, 2, 2), 7, np.int32)},
+        [np.full((1, 1, 4, 4), 7, np.int32)],
+        constants={"sizes": np.array([1, 1, 4, 4])},
+    ),
+    fault(
+        "ScatterElements adds and multiplies no float16",
+        [helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], reduction="mul")],
+        {"x": np.array([2, 3], np.float16), "u": np.array([4], np.float16)},
+        [np.array([2, 12], np.float16)],
+        constants={"i": np.array([1])},
+    ),
+    fault(
+        "ScatterND reduces no float16",
+        [helper.make_node("ScatterND", ["x", "i", "u"], ["y"], reduction="max")],
+        {"x": np.array([2, 3], np.float16), "u": np.array([4], np.float16)},
+        [np.array([2, 4], np.float16)],
+        constants={"i": np.array([[1]])},
+    ),
+    fault(
+        "ScatterND finds no extreme of bool",
+        [helper.make_node("ScatterND", ["x", "i", "u"], ["y"], reduction="max")],
+        {"x": np.array([False, False]), "u": np.array([True])},
+        [np.array([False, True])],
+        constants={"i": np.array([[1]])},
+    ),
+    fault(
+        "A pool with SAME_LOWER and strides beyond its window fails in the run",
+        [
+            helper.make_node(
+                "MaxPool",
+                ["x"],
+                ["y"],
+                auto_pad="SAME_LOWER",
+                kernel_shape=[1, 2],
+                strides=[1, 3],
+            )
+        ],
+        {"x": f32(1, 3, 9, 5, 7, 9).reshape(1, 1, 1, 6)},
+        [f32(3, 7).reshape(1, 1, 1, 2)],
+        open_sizes=True,
+    ),
+    fault(
+        "A dilated pool with SAME_UPPER makes another shape",
+        [
+            helper.make_node(
+                "MaxPool",
+                ["x"],
+                ["y"],
+                auto_pad="SAME_UPPER",
+                kernel_shape=[2],
+                strides=[2],
+                dilations=[2],
+            )
+        ],
+        {"x": f32(1, 2, 3, 4, 5, 6).reshape(1, 1, 6)},
+        [f32(3, 5, 5).reshape(1, 1, 3)],
+        open_sizes=True,
+    ),
+    fault(
+        "A dilated convolution of bytes with SAME_UPPER fails in the run",
+        [
+            helper.make_node(
+                "ConvInteger",
+                ["x", "w"],
+                ["y"],
+                auto_pad="SAME_UPPER",
+                strides=[2, 2],
+                dilations=[2, 2],
+            )
+        ],
+        {"x": np.array([1, 2, 3, 4, 5, 6], np.uint8).reshape(1, 1, 1, 6)},
+        [np.array([4, 8, 5], np.int32).reshape(1, 1, 1, 3)],
+        constants={"w": np.ones((1, 1, 1, 2), np.uint8)},
+        open_sizes=True,
+    ),
+    fault(
+        "A dilated convolution with SAME_UPPER fails in the run",
+        [
+            helper.make_node(
+                "Conv", ["x", "w"], ["y"], auto_pad="SAME_UPPER", strides=[2], dilations=[2]
+            )
+        ],
+        {"x": f32(1, 2, 3, 4, 5, 6).reshape(1, 1, 6)},
+        [f32(4, 8, 5).reshape(1, 1, 3)],
+        constants={"w": np.ones((1, 1, 2), np.float32)},
+        open_sizes=True,
+    ),
 ]

@@ -63,8 +63,24 @@ def _attention(node: NodeView) -> str:
     return ""
 
 
+def _same(node: NodeView) -> str:
+    """Padding that is left to the run: where sizes are known, `pads` says it."""
+    if not node.attributes.get("auto_pad", "NOTSET").startswith("SAME"):
+        return ""
+    if any(dilation != 1 for dilation in node.attributes.get("dilations", ())):
+        return "of open sizes it pads for windows without dilations alone"
+    if node.op not in ("AveragePool", "MaxPool"):
+        return ""
+    window = node.attributes.get("kernel_shape", ())
+    if all(a >= b for a, b in zip(window, node.attributes.get("strides", window), strict=True)):
+        return ""
+    return "of open sizes it pads less than nothing for strides beyond the window"
+
+
 def _conv(node: NodeView) -> str:
     """It makes columns of all windows, whatever they take."""
+    if no := _same(node):
+        return no
     dims = _shape(node, 1)
     window = [dim for dim in dims[2:] if isinstance(dim, int)] if dims is not None else []
     elements = math.prod(window)
@@ -75,9 +91,9 @@ def _conv(node: NodeView) -> str:
 
 def _conv_integer(node: NodeView) -> str:
     if len(node.inputs) < 4 or not node.inputs[3]:
-        return ""
+        return _same(node)
     one = _shape(node, 3) in ((), (1,))
-    return "" if one else "it takes one zero point for all kernels"
+    return _same(node) if one else "it takes one zero point for all kernels"
 
 
 def _dropout(node: NodeView) -> str:
@@ -143,6 +159,8 @@ def _join(node: NodeView) -> str:
 
 def _pool(node: NodeView) -> str:
     """One call for all windows, which nobody can end."""
+    if no := _same(node):
+        return no
     window = math.prod(node.attributes.get("kernel_shape", ()))
     if window <= USUAL_WINDOW:
         return ""
@@ -159,6 +177,19 @@ def _recurrence(node: NodeView) -> str:
     if dims is not None and all(dim != 0 for dim in dims):
         return ""
     return "a batch of 0 ends the process"
+
+
+def _gated_recurrence(node: NodeView) -> str:
+    if _dtype(node) == "float64":
+        return "it has a kernel for float64 that only says that there is none"
+    return _recurrence(node)
+
+
+def _scatter(node: NodeView) -> str:
+    reduces = node.attributes.get("reduction", "none") != "none"
+    if not reduces or _dtype(node) not in ("float16", "bool"):
+        return ""
+    return f"not all of its reductions know {_dtype(node)}"
 
 
 def _slice(node: NodeView) -> str:
@@ -283,6 +314,13 @@ def _reduce_bool(node: NodeView) -> str:
 
 
 def _resize(node: NodeView) -> str:
+    cubic = node.attributes.get("mode") == "cubic" and not node.attributes.get("antialias", 0)
+    if cubic and not _dtype(node).startswith("float"):
+        return "its cubic kernel knows floating-point numbers alone"
+    return _aligned(node)
+
+
+def _aligned(node: NodeView) -> str:
     if node.attributes.get("coordinate_transformation_mode") != "align_corners":
         return ""
     if len(node.inputs) < 3 or not node.inputs[2]:
@@ -325,9 +363,9 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "DFT": lambda node: "its sums lose digits where results are near zero",
     "Dropout": _dropout,
     "Gather": _gather,
-    "GRU": _recurrence,
+    "GRU": _gated_recurrence,
     "If": _one_element,
-    "LSTM": _recurrence,
+    "LSTM": _gated_recurrence,
     "Loop": _one_element,
     "LpPool": _pool,
     "Max": _extreme,
@@ -337,6 +375,7 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "Min": _extreme,
     "Mod": _mod,
     "OneHot": _one_hot,
+    "QLinearConv": _same,
     "ReduceMax": _reduce,
     "ReduceMin": _reduce,
     **dict.fromkeys(REDUCTIONS, _reduce),
@@ -345,6 +384,8 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "RegexFullMatch": _pattern,
     "Resize": _resize,
     "Scan": _bodies,
+    "ScatterElements": _scatter,
+    "ScatterND": _scatter,
     "SequenceAt": _one_element,
     "SequenceErase": _one_element,
     "SequenceInsert": _one_element,
