@@ -280,6 +280,15 @@ void Reader::translate(NodeDraft& draft, Graph& graph) {
   });
 }
 
+void Reader::upgrade(NodeDraft& draft, Graph& graph, std::int64_t version) {
+  const std::size_t first = graph.node_capacity();
+  options_.upgrade(graph, draft, version);
+  if (!options_.infer) return;
+  for (std::size_t i = first; i < graph.node_capacity(); ++i) {
+    options_.infer(graph, NodeId{static_cast<std::int32_t>(i)});
+  }
+}
+
 void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
   constexpr std::int64_t kNodesPerLook = 256;
   try {
@@ -301,10 +310,8 @@ void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
     return;
   }
   const std::int64_t version = opset_of(scope, proto);
-  const bool translates =
-      options_.translates && options_.translates(normal_domain(proto.domain()), proto.op_type()) &&
-      onnx::OpSchemaRegistry::Schema(proto.op_type(), std::string(normal_domain(proto.domain()))) ==
-          nullptr;
+  const bool translates = options_.translates && options_.translates(normal_domain(proto.domain()),
+                                                                     proto.op_type(), version);
   bool readable = true;
   const auto try_to = [&](const auto& act) {
     try {
@@ -337,7 +344,7 @@ void Reader::read_node(const onnx::NodeProto& proto, Scope& scope) {
   if (readable && translates) {
     try_to([&] { translate(draft, *scope.graph); });
   } else if (readable && upgrades) {
-    try_to([&] { options_.upgrade(*scope.graph, draft, version); });
+    try_to([&] { upgrade(draft, *scope.graph, version); });
   }
   const bool is_foreign =
       !draft.domain.empty() && onnx::OpSchemaRegistry::Schema(draft.op, draft.domain) == nullptr;

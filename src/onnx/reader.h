@@ -43,9 +43,10 @@ struct ReadOptions {
   // Brings a node of the standard domain from opset `version` to the pinned one. It may add nodes
   // in front of the draft.
   std::function<void(Graph& graph, NodeDraft& draft, std::int64_t version)> upgrade;
-  // Whether `translate` says an op in ops of the standard, or why it does not. Such ops have no
-  // schema here.
-  std::function<bool(std::string_view domain, std::string_view op)> translates;
+  // Whether `translate` says an op of an opset in ops of the standard, or why it does not. Such ops
+  // have no schema in that opset.
+  std::function<bool(std::string_view domain, std::string_view op, std::int64_t version)>
+      translates;
   // It may add nodes in front of the draft, for each of which it calls `added`, which throws
   // kResource where there are too many of them or the time is over.
   std::function<void(Graph& graph, NodeDraft& draft,
@@ -100,6 +101,7 @@ class Reader {
   void add_node(const onnx::NodeProto& proto, NodeDraft draft, Scope& scope);
   void add_constant(const onnx::NodeProto& proto, const NodeDraft& draft, Scope& scope);
   void translate(NodeDraft& draft, Graph& graph);
+  void upgrade(NodeDraft& draft, Graph& graph, std::int64_t version);
   // One more of a kind: throws kResource beyond max_nodes.
   void count_node(std::int64_t& kind);
   void call_function(const onnx::NodeProto& proto, const onnx::FunctionProto& function,

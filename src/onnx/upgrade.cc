@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +29,8 @@ using upgrade::unsupported;
 
 // On a Softmax, LogSoftmax or Hardmax whose meaning is still that of opset 12 or older.
 constexpr const char* kFlattens = "xrt_flattens_at_axis";
+// On a Dropout whose mask is still that of opset 9 or older.
+constexpr const char* kMaskOfData = "xrt_mask_of_data";
 
 // A scalar of the element type of `like`, which may only become known by inference.
 ValueId scalar_like(Graph& graph, const NodeDraft& draft, std::string_view part, float value,
@@ -34,12 +39,6 @@ ValueId scalar_like(Graph& graph, const NodeDraft& draft, std::string_view part,
   const ValueId scalar = graph.add_constant(name, Tensor::scalar(value));
   if (!like.valid() || graph.type(like).dtype == DType::kFloat32) return scalar;
   return graph.add_op("CastLike", {scalar, like}, {}, name + "_like");
-}
-
-void batch_normalization_9(Graph&, NodeDraft& draft) {
-  if (take<std::int64_t>(draft, "spatial", 1) != 1) {
-    unsupported("BatchNormalization with spatial = 0 cannot be said in newer opsets");
-  }
 }
 
 void batch_normalization_14(Graph&, NodeDraft& draft) {
@@ -53,17 +52,76 @@ void batch_normalization_14(Graph&, NodeDraft& draft) {
   draft.outputs.resize(1);
 }
 
+// Where it was not spatial there were parameters for each place of a sample, not for each channel:
+// they go with the last axes.
+void batch_normalization_9(Graph& graph, NodeDraft& draft) {
+  constexpr std::size_t kOperands = 5;
+  if (take<std::int64_t>(draft, "spatial", 1) != 0 || draft.inputs.size() != kOperands) return;
+  batch_normalization_14(graph, draft);
+  const auto epsilon = take<float>(draft, "epsilon", 1e-5F);
+  const auto add = [&](std::string_view op, ValueId a, ValueId b, std::string_view part) {
+    return graph.add_op(op, {a, b}, {}, name_for(draft, part));
+  };
+  const ValueId x = draft.inputs[0];
+  const ValueId safe =
+      add("Add", draft.inputs[4], scalar_like(graph, draft, "epsilon", epsilon, x), "safe");
+  const ValueId deviation = graph.add_op("Sqrt", {safe}, {}, name_for(draft, "deviation"));
+  const ValueId factor = add("Div", draft.inputs[1], deviation, "factor");
+  const ValueId centred = add("Sub", x, draft.inputs[3], "centred");
+  const ValueId bias = draft.inputs[2];
+  draft.op = "Add";
+  draft.inputs = {add("Mul", centred, factor, "scaled"), bias};
+  draft.attributes.clear();
+}
+
+// Of one sample: how many steps it has, and how many of the sequence are left over; int64 lists of
+// one number.
+struct ScanLength {
+  ValueId steps, missing;
+};
+
+// Adds the input that says the number of steps, and leaves as many of what is scanned, which comes
+// after the states.
+ScanLength cut_to_length(Graph& sample, std::vector<ValueId>& inputs, std::size_t states) {
+  const ValueId one = sample.add_constant("one", Tensor::from_int64({{1}}));
+  const ValueId zero = sample.add_constant("zero", Tensor::from_int64({{0}}));
+  const ValueId given = sample.add_input("sequence_length", Type{});
+  const ValueId steps = sample.add_op("Reshape", {given, one}, {}, "steps");
+  const ValueId whole =
+      sample.add_op("Shape", {inputs[states]}, {{"end", std::int64_t{1}}}, "sequence_size");
+  for (std::size_t i = states; i < inputs.size(); ++i) {
+    inputs[i] =
+        sample.add_op("Slice", {inputs[i], zero, steps, zero}, {}, fmt::format("sequence_{}", i));
+  }
+  return {steps, sample.add_op("Sub", {whole, steps}, {}, "missing")};
+}
+
+// What was made in each step is zero in those that are left over.
+void fill_to_length(Graph& sample, std::vector<ValueId>& results, std::size_t states,
+                    const ScanLength& length) {
+  const ValueId zero = sample.add_constant("no_step", Tensor::from_int64({{0}}));
+  const ValueId pads =
+      sample.add_op("Concat", {zero, length.missing}, {{"axis", std::int64_t{0}}}, "filling");
+  for (std::size_t i = states; i < results.size(); ++i) {
+    results[i] =
+        sample.add_op("Pad", {results[i], pads, {}, zero}, {}, fmt::format("filled_{}", i));
+  }
+}
+
 // Scan of opset 8 has a batch axis in front of every input and output. It becomes a Scan over the
 // batch whose body is the Scan over the sequence: for the outer one every input and output is a
-// scanned one.
+// scanned one. So are the lengths of the sequences, where there are any.
 void scan_9(Graph& graph, NodeDraft& draft) {
   const auto body = take<std::shared_ptr<Graph>>(draft, "body");
   const auto scanned = take<std::int64_t>(draft, "num_scan_inputs");
   const auto directions = take<Ints>(draft, "directions");
-  if (body == nullptr || draft.inputs.empty() || draft.inputs[0].valid()) {
-    unsupported("Scan of opset 8 with sequence_lens cannot be said in newer opsets");
+  if (body == nullptr || draft.inputs.empty() || scanned < 1 ||
+      scanned >= static_cast<std::int64_t>(draft.inputs.size())) {
+    unsupported("Scan of opset 8 without a body or anything to scan");
   }
+  const ValueId lengths = draft.inputs[0];
   draft.inputs.erase(draft.inputs.begin());
+  const std::size_t states = draft.inputs.size() - static_cast<std::size_t>(scanned);
   auto batch = std::make_shared<Graph>(body->name() + "_batch");
   batch->opsets() = graph.opsets();
   body->remap_captures(
@@ -72,6 +130,11 @@ void scan_9(Graph& graph, NodeDraft& draft) {
   for (std::size_t i = 0; i < draft.inputs.size(); ++i) {
     inputs.push_back(batch->add_input(fmt::format("scan_input_{}", i), Type{}));
   }
+  ScanLength length;
+  if (lengths.valid()) {
+    draft.inputs.push_back(lengths);
+    length = cut_to_length(*batch, inputs, states);
+  }
   std::vector<std::string> outputs;
   for (std::size_t i = 0; i < draft.outputs.size(); ++i) {
     outputs.push_back(fmt::format("scan_output_{}", i));
@@ -79,7 +142,9 @@ void scan_9(Graph& graph, NodeDraft& draft) {
   Attributes attributes{{"body", body}, {"num_scan_inputs", scanned}};
   if (!directions.empty()) attributes["scan_input_directions"] = directions;
   const NodeId inner = batch->add_node("", "Scan", inputs, outputs, std::move(attributes));
-  for (const ValueId v : batch->node(inner).outputs) batch->add_output(v);
+  std::vector<ValueId> results = batch->node(inner).outputs;
+  if (lengths.valid()) fill_to_length(*batch, results, states, length);
+  for (const ValueId v : results) batch->add_output(v);
   draft.attributes["body"] = batch;
   draft.attributes["num_scan_inputs"] = static_cast<std::int64_t>(draft.inputs.size());
 }
@@ -103,36 +168,71 @@ void topk_10(Graph& graph, NodeDraft& draft) {
   set_input(draft, 1, constant(graph, draft, "k", {take<std::int64_t>(draft, "k")}));
 }
 
-void upsample_10(Graph&, NodeDraft& draft) { draft.op = "Resize"; }
+// It only enlarges.
+void upsample_10(Graph&, NodeDraft& draft) {
+  draft.op = "Resize";
+  draft.attributes["nearest_mode"] = std::string("floor");
+}
+
+// Whether a Resize of that opset, by these scales, makes something larger or smaller.
+struct Resizes {
+  bool larger = true, smaller = true;
+};
+
+Resizes resizes_of(const Graph& graph, ValueId scales) {
+  const Tensor* known = graph.constant(scales);
+  if (known == nullptr || known->dtype() != DType::kFloat32) return {};
+  const std::span<const float> values(known->data<float>(),
+                                      static_cast<std::size_t>(known->count()));
+  return {std::any_of(values.begin(), values.end(), [](float v) { return v > 1.0F; }),
+          std::any_of(values.begin(), values.end(), [](float v) { return v < 1.0F; })};
+}
 
 // Before opset 11 coordinates were plainly divided by the scale; the nearest neighbour was the one
-// below when enlarging and the one above when shrinking.
+// below when enlarging and the one above when shrinking. Where both may be, axes are enlarged
+// first.
 void resize_11(Graph& graph, NodeDraft& draft) {
   const ValueId scales = draft.inputs.size() > 1 ? draft.inputs[1] : ValueId{};
   set_input(draft, 2, scales);
   draft.inputs[1] = {};
   draft.attributes["coordinate_transformation_mode"] = std::string("asymmetric");
-  bool enlarges = false;
-  bool shrinks = false;
-  if (const Tensor* known = graph.constant(scales); known && known->dtype() == DType::kFloat32) {
-    for (std::int64_t i = 0; i < known->count(); ++i) {
-      enlarges = enlarges || known->data<float>()[i] > 1.0F;
-      shrinks = shrinks || known->data<float>()[i] < 1.0F;
-    }
-  }
   const auto mode = draft.attributes.find("mode");
   const auto* name =
       mode == draft.attributes.end() ? nullptr : std::get_if<std::string>(&mode->second);
   if (name != nullptr && *name != "nearest") return;
-  if (enlarges && shrinks) {
-    unsupported(
-        "a nearest-neighbour Resize of opset 10 that enlarges one axis and shrinks another "
-        "cannot be said in newer opsets");
+  if (!scales.valid() || draft.attributes.contains("nearest_mode")) return;
+  const Resizes resizes = resizes_of(graph, scales);
+  if (resizes.larger && resizes.smaller) {
+    const ValueId one = graph.add_constant(name_for(draft, "one"), Tensor::scalar(1.0F));
+    const auto bounded = [&](std::string_view op) {
+      return graph.add_op(op, {scales, one}, {}, name_for(draft, op));
+    };
+    Attributes enlarges = draft.attributes;
+    enlarges["nearest_mode"] = std::string("floor");
+    draft.inputs[0] = graph.add_op("Resize", {draft.inputs[0], {}, bounded("Max")},
+                                   std::move(enlarges), name_for(draft, "larger"));
+    draft.inputs[2] = bounded("Min");
   }
-  draft.attributes["nearest_mode"] = std::string(shrinks ? "ceil" : "floor");
+  draft.attributes["nearest_mode"] = std::string(resizes.smaller ? "ceil" : "floor");
 }
 
-void resize_13(Graph&, NodeDraft& draft) {
+// The number of elements, where it is known.
+std::optional<std::int64_t> count_of(const Graph& graph, ValueId value) {
+  if (const Tensor* known = graph.constant(value)) return known->count();
+  const auto dims = graph.type(value).static_dims();
+  if (!dims) return std::nullopt;
+  return std::accumulate(dims->begin(), dims->end(), std::int64_t{1}, std::multiplies<>());
+}
+
+void resize_13(Graph& graph, NodeDraft& draft) {
+  // The scales had to be given: a node with sizes as well has scales without elements, though that
+  // may show only in a run.
+  if (draft.inputs.size() > 3 && draft.inputs[2].valid() && draft.inputs[3].valid()) {
+    const bool has_sizes = count_of(graph, draft.inputs[3]) != 0;
+    const bool has_scales = count_of(graph, draft.inputs[2]).value_or(0) > 0;
+    if (!has_sizes) draft.inputs[3] = {};
+    if (has_sizes && !has_scales) draft.inputs[2] = {};
+  }
   const auto it = draft.attributes.find("coordinate_transformation_mode");
   if (it == draft.attributes.end()) return;
   const auto* mode = std::get_if<std::string>(&it->second);
@@ -164,9 +264,37 @@ void pad_11(Graph& graph, NodeDraft& draft) {
 
 void scatter_11(Graph&, NodeDraft& draft) { draft.op = "ScatterElements"; }
 
+// The mask had the type of the data.
+void dropout_10(Graph&, NodeDraft& draft) {
+  if (draft.outputs.size() > 1 && !draft.outputs[1].empty()) {
+    draft.attributes[kMaskOfData] = std::int64_t{1};
+  }
+}
+
 void dropout_12(Graph& graph, NodeDraft& draft) {
   const auto ratio = take<float>(draft, "ratio", 0.5F);
   set_input(draft, 1, graph.add_constant(name_for(draft, "ratio"), Tensor::scalar(ratio)));
+  if (take<std::int64_t>(draft, kMaskOfData) == 0) return;
+  const NodeId made =
+      graph.add_node("", "Dropout", draft.inputs, {draft.outputs[0], name_for(draft, "mask")},
+                     draft.attributes, draft.name, /*omit_empty=*/true);
+  const std::vector<ValueId> outputs = graph.node(made).outputs;
+  draft.results = {outputs[0],
+                   graph.add_op("CastLike", {outputs[1], draft.inputs[0]}, {}, draft.outputs[1])};
+}
+
+// Integers were taken, and the result was cut to one of them.
+void of_integers(Graph& graph, NodeDraft& draft) {
+  if (draft.inputs.empty() || !draft.inputs[0].valid()) return;
+  const DType dtype = graph.type(draft.inputs[0]).dtype;
+  if (!is_integer(dtype)) return;
+  const auto to = [](DType type) { return Attributes{{"to", static_cast<std::int64_t>(type)}}; };
+  draft.inputs[0] =
+      graph.add_op("Cast", {draft.inputs[0]}, to(DType::kFloat64), name_for(draft, "as_numbers"));
+  draft.inputs = {graph.add_op(draft.op, draft.inputs, std::move(draft.attributes),
+                               name_for(draft, "numbers"))};
+  draft.op = "Cast";
+  draft.attributes = to(dtype);
 }
 
 void axes_to_input(Graph& graph, NodeDraft& draft) { attribute_to_input(graph, draft, "axes", 1); }
@@ -236,11 +364,13 @@ constexpr auto kChanges = std::to_array<Change>({
     {"Slice", 10, slice_10},
     {"TopK", 10, topk_10},
     {"Upsample", 10, upsample_10},
+    {"Dropout", 10, dropout_10},
     {"Clip", 11, clip_11},
     {"Pad", 11, pad_11},
     {"Resize", 11, resize_11},
     {"Scatter", 11, scatter_11},
     {"Dropout", 12, dropout_12},
+    {"Erf", 13, of_integers, /*narrows=*/true},
     {"Hardmax", 13, softmax_13},
     {"LogSoftmax", 13, softmax_13},
     {"ReduceSum", 13, axes_to_input},
@@ -264,6 +394,8 @@ constexpr auto kChanges = std::to_array<Change>({
     {"DFT", 20, dft_20},
     {"GridSample", 20, grid_sample_20},
     {"GroupNormalization", 21, group_normalization_21},
+    {"ReduceLogSum", 28, of_integers, /*narrows=*/true},
+    {"ReduceLogSumExp", 28, of_integers, /*narrows=*/true},
 });
 
 // Dimensions behind `axis` are all 1, so that nothing is normalised together.
@@ -358,10 +490,16 @@ std::int64_t last_change(std::string_view op) {
   std::int64_t opset = 0;
   for (const auto changes : {upgrade::changes_to_7(), std::span<const Change>(kChanges)}) {
     for (const Change& change : changes) {
-      if (change.op == op) opset = std::max(opset, change.opset);
+      if (change.op == op && !change.narrows) opset = std::max(opset, change.opset);
     }
   }
   return opset;
+}
+
+bool upgrade_reads_types(std::string_view op, std::int64_t version) {
+  return std::any_of(kChanges.begin(), kChanges.end(), [&](const Change& change) {
+    return change.narrows && version < change.opset && change.op == op;
+  });
 }
 
 bool finish_upgrade(Graph& graph) {

@@ -19,6 +19,9 @@ namespace xrt {
 // Throws kUnsupported where the pinned opset cannot say the same.
 void upgrade_node(Graph& graph, NodeDraft& draft, std::int64_t version);
 
+// Whether rewriting a node of this opset needs the types of its operands.
+bool upgrade_reads_types(std::string_view op, std::int64_t version);
+
 // The opset that last changed the meaning of nodes that are valid before and after; 0: none did.
 std::int64_t last_change(std::string_view op);
 

@@ -26,6 +26,9 @@ struct Change {
   std::string_view op;
   std::int64_t opset;
   void (*apply)(Graph&, NodeDraft&);
+  // About operands of types that the later op does not take: `apply` needs to know their types, and
+  // the meaning of other nodes is the same.
+  bool narrows = false;
 };
 
 // Opsets 1 to 6 to opset 7, in order of opset (onnx_upgrade_to_7.cc).

@@ -132,8 +132,36 @@ std::optional<Ints> whole_numbers(const Graph& graph, ValueId value) {
   return numbers;
 }
 
+// A number of any type as an int64 list.
+ValueId as_list(Graph& graph, const NodeDraft& draft, ValueId number, const std::string& part) {
+  const ValueId whole =
+      graph.add_op("Cast", {number}, {{"to", static_cast<std::int64_t>(onnx::TensorProto::INT64)}},
+                   name_for(draft, part + "_whole"));
+  return graph.add_op("Reshape", {whole, constant(graph, draft, part + "_shape", {1})}, {},
+                      name_for(draft, part));
+}
+
+// Ones for all axes but the one that is computed.
+void tile_by_computed(Graph& graph, NodeDraft& draft) {
+  const ValueId shape = graph.add_op("Shape", {draft.inputs[0]}, {}, name_for(draft, "shape"));
+  const ValueId rank = graph.add_op("Shape", {shape}, {}, name_for(draft, "rank"));
+  const ValueId ones = graph.add_op(
+      "ConstantOfShape", {rank}, {{"value", Tensor::from_int64({{1}})}}, name_for(draft, "ones"));
+  const ValueId copies = as_list(graph, draft, draft.inputs[1], "copies");
+  const ValueId axis = as_list(graph, draft, draft.inputs[2], "axis");
+  draft.inputs = {draft.inputs[0], graph.add_op("ScatterElements", {ones, axis, copies}, {},
+                                                name_for(draft, "repeats"))};
+}
+
 // One axis was repeated.
 void tile_6(Graph& graph, NodeDraft& draft) {
+  const auto computed = [&](std::size_t i) {
+    return draft.inputs[i].valid() && graph.constant(draft.inputs[i]) == nullptr;
+  };
+  if (draft.inputs.size() == 3 && (computed(1) || computed(2))) {
+    tile_by_computed(graph, draft);
+    return;
+  }
   std::optional<Ints> copies;
   std::optional<Ints> axis;
   if (draft.inputs.size() == 3) {
@@ -143,7 +171,7 @@ void tile_6(Graph& graph, NodeDraft& draft) {
   if (!copies || copies->size() != 1 || !axis || axis->size() != 1 || axis->front() < 0 ||
       axis->front() >= static_cast<std::int64_t>(kManyAxes)) {
     unsupported(
-        "Tile of opset 1 whose number of copies or axis is not a constant, or a negative axis");
+        "Tile of opset 1 whose number of copies or axis is no whole number, or a negative axis");
   }
   Ints repeats(kManyAxes, 1);
   repeats[static_cast<std::size_t>(axis->front())] = copies->front();

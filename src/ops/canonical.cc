@@ -82,13 +82,16 @@ class Window {
   Window(const Graph& graph, const Node& node, const WindowOp& op)
       : graph_(graph), node_(node), op_(op) {}
 
-  // Attributes to set; those to be removed are in `removed`.
-  std::vector<std::pair<std::string, Numbers>> set;
-  std::vector<std::string> removed;
+  CanonicalWindow run() {
+    work_out();
+    return std::move(canonical_);
+  }
 
-  void run() {
+ private:
+  void work_out() {
     const AutoPad mode = auto_pad(node_);
-    if (node_.has("auto_pad") && mode == AutoPad::kNotSet) removed.emplace_back("auto_pad");
+    if (node_.has("auto_pad") && mode == AutoPad::kNotSet)
+      canonical_.removed.emplace_back("auto_pad");
     const ValueId x = node_.input(0);
     if (!x.valid() || !graph_.type(x).has_rank() || graph_.type(x).rank() < 3) return;
     shape_ = &*graph_.type(x).shape;
@@ -119,12 +122,11 @@ class Window {
     } else if (op_.transposed) {
       put("output_padding", extra);
     }
-    if (mode != AutoPad::kNotSet) removed.emplace_back("auto_pad");
+    if (mode != AutoPad::kNotSet) canonical_.removed.emplace_back("auto_pad");
     put("pads", pads);
   }
 
- private:
-  void put(const char* name, const Numbers& values) { set.emplace_back(name, values); }
+  void put(const char* name, const Numbers& values) { canonical_.set.emplace_back(name, values); }
 
   std::optional<std::int64_t> size(std::size_t axis) const {
     const Dim& dim = (*shape_)[axis + 2];
@@ -163,30 +165,29 @@ class Window {
       extra[i] = padding.output_padding;
     }
     put("output_padding", extra);
-    if (sized) removed.emplace_back("output_shape");
+    if (sized) canonical_.removed.emplace_back("output_shape");
     return true;
   }
 
   const Graph& graph_;
   const Node& node_;
   const WindowOp& op_;
+  CanonicalWindow canonical_;
   const Shape* shape_ = nullptr;
   std::size_t n_ = 0;
 };
 
 bool canonicalize_window(Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  const WindowOp* op = window_op(node);
-  if (op == nullptr) return false;
-  Window window(graph, node, *op);
-  window.run();
+  std::optional<CanonicalWindow> window = canonical_window(graph, node);
+  if (!window) return false;
   bool changed = false;
-  for (auto& [name, values] : window.set) {
+  for (auto& [name, values] : window->set) {
     if (node.has(name) && node.attr_ints(name) == values) continue;
     graph.set_attribute(id, name, std::move(values));
     changed = true;
   }
-  for (const std::string& name : window.removed) {
+  for (const std::string& name : window->removed) {
     graph.remove_attribute(id, name);
     changed = true;
   }
@@ -260,8 +261,7 @@ bool canonicalize_axes(Graph& graph, NodeId id) {
 bool write_defaults(Graph& graph, NodeId id) {
   bool changed = false;
   for (const auto& [name, value] : missing_defaults(graph, graph.node(id))) {
-    // `pads` says it; the schema's list for RNN is that of two directions, whatever the node has.
-    if (name == "auto_pad" || name == "activations") continue;
+    if (is_said_otherwise(name)) continue;
     graph.set_attribute(id, name, value);
     changed = true;
   }
@@ -279,6 +279,17 @@ bool write_defaults(Graph& graph, NodeId id) {
 }
 
 }  // namespace
+
+// `pads` says it; the schema's list for RNN is that of two directions, whatever the node has.
+bool is_said_otherwise(std::string_view attribute) {
+  return attribute == "auto_pad" || attribute == "activations";
+}
+
+std::optional<CanonicalWindow> canonical_window(const Graph& graph, const Node& node) {
+  const WindowOp* op = window_op(node);
+  if (op == nullptr) return std::nullopt;
+  return Window(graph, node, *op).run();
+}
 
 bool canonicalize_node(Graph& graph, NodeId id) {
   bool changed = write_defaults(graph, id);

@@ -15,6 +15,13 @@
 // never see these; an engine that takes open shapes asks ops/padding.h at run time.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include "xrt/export.h"
 #include "xrt/graph.h"
 
@@ -24,6 +31,15 @@ namespace xrt {
 // rules of its op stays as it is, for type inference to refuse; kInvalidModel for an unknown
 // auto_pad.
 XRT_API bool canonicalize_node(Graph& graph, NodeId id);
+// Whether the canonical form says in another way what a default of this attribute says.
+bool is_said_otherwise(std::string_view attribute);
+// What the canonical form of a convolution or pool sets, and the attributes that it lacks; nothing
+// for other ops.
+struct CanonicalWindow {
+  std::vector<std::pair<std::string, std::vector<std::int64_t>>> set;
+  std::vector<std::string> removed;
+};
+std::optional<CanonicalWindow> canonical_window(const Graph& graph, const Node& node);
 // Every node, sub-graphs too.
 XRT_API bool canonicalize(Graph& graph);
 

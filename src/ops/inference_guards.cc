@@ -92,7 +92,46 @@ void check_lists_per_axis(const Graph& graph, const Node& node) {
   }
 }
 
+const onnx::TensorShapeProto* shape_of(const onnx::InferenceContext& context, std::size_t input) {
+  const onnx::TypeProto* type = context.hasInput(input) ? context.getInputType(input) : nullptr;
+  if (type == nullptr || !type->has_tensor_type() || !type->tensor_type().has_shape()) {
+    return nullptr;
+  }
+  return &type->tensor_type().shape();
+}
+
+// Whether the dimension of an operand, counted from the end, is a number.
+bool knows_size(const onnx::InferenceContext& context, std::size_t input, int from_end) {
+  const onnx::TensorShapeProto* shape = shape_of(context, input);
+  return shape != nullptr && from_end <= shape->dim_size() &&
+         shape->dim(shape->dim_size() - from_end).has_dim_value();
+}
+
+void forget_last(onnx::InferenceContext& context, std::size_t output, int rank) {
+  if (output >= context.getNumOutputs() || !context.hasOutput(output)) return;
+  auto* type = context.getOutputType(output)->mutable_tensor_type();
+  if (!type->has_shape() || type->shape().dim_size() != rank) return;
+  type->mutable_shape()->mutable_dim(rank - 1)->clear_value();
+}
+
+// Of values with heads side by side the last dimension makes that of the result; the numbers of
+// keys, old and new, are the last one of the fourth output.
+void forget_attention(onnx::InferenceContext& context) {
+  const onnx::TensorShapeProto* values = shape_of(context, 2);
+  if (values == nullptr) return;
+  const int rank = values->dim_size();
+  if (rank == 3 && !knows_size(context, 2, 1)) forget_last(context, 0, 3);
+  const bool has_past = context.hasInput(4);
+  if (!knows_size(context, 2, 2) || (has_past && !knows_size(context, 4, 2))) {
+    forget_last(context, 3, 4);
+  }
+}
+
 }  // namespace
+
+void forget_misread(const Node& node, onnx::InferenceContext& context) {
+  if (node.domain.empty() && node.op == "Attention") forget_attention(context);
+}
 
 void guard_inference(const Graph& graph, const Node& node) {
   if (!node.domain.empty()) return;

@@ -17,6 +17,7 @@
 #include "onnx/reader.h"
 #include "onnx/upgrade.h"
 #include "onnx/writer.h"
+#include "ops/body_mends.h"
 #include "ops/canonical.h"
 #include "ops/inference_guards.h"
 #include "ops/op_registry.h"
@@ -64,19 +65,6 @@ bool captures_anything(const Node& node) {
   return false;
 }
 
-// The ONNX library's body of AffineGrid in two dimensions drops the row by a Squeeze without axes,
-// which takes the batch along where that is 1.
-void mend_affine_grid(onnx::FunctionProto& function) {
-  for (onnx::NodeProto& node : *function.mutable_node()) {
-    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
-      if (!attribute.has_g()) continue;
-      for (onnx::NodeProto& inner : *attribute.mutable_g()->mutable_node()) {
-        if (inner.op_type() == "Squeeze" && inner.input_size() == 1) inner.add_input("one_1d");
-      }
-    }
-  }
-}
-
 // The function that defines the node, its opset import being the one its body was written for.
 std::optional<onnx::FunctionProto> build_function(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
@@ -93,7 +81,8 @@ std::optional<onnx::FunctionProto> build_function(const Graph& graph, NodeId id)
   const int pinned = node.domain.empty() ? static_cast<int>(kOnnxOpset) : schema->since_version();
   if (const onnx::FunctionProto* function = schema->GetFunction(pinned)) {
     onnx::FunctionProto found = *function;
-    if (node.domain.empty() && node.op == "AffineGrid") mend_affine_grid(found);
+    const bool typed = !node.inputs.empty() && node.inputs[0].valid();
+    mend_body(node, typed ? graph.type(node.inputs[0]).dtype : DType::kUndefined, found);
     return with_standard_opset(std::move(found));
   }
   // The body would refer to captured values by names that it cannot see.

@@ -21,6 +21,7 @@
 #include "ir/type_merge.h"
 #include "onnx/proto.h"
 #include "onnx/writer.h"
+#include "ops/canonical.h"
 #include "ops/choices.h"
 #include "ops/inference_guards.h"
 #include "ops/ml_inference.h"
@@ -240,21 +241,51 @@ class AttributeTable {
   explicit AttributeTable(const Node& node) : node_(node) {}
 
   const onnx::AttributeProto* get(const std::string& name) const {
+    const auto other = canonical_.find(name);
+    if (other != canonical_.end()) {
+      return other->second ? message(name, *other->second) : nullptr;
+    }
     const auto it = node_.attributes.find(name);
-    if (it == node_.attributes.end()) return nullptr;
+    if (it != node_.attributes.end()) return message(name, it->second);
+    return schema_ == nullptr || is_said_otherwise(name) ? nullptr : default_of(name);
+  }
+
+  // From here on attributes are those of the node in its canonical form (ops/canonical.h): what the
+  // library infers is then what it infers of that form, too. Its rules have defaults of their own
+  // (STFT's `onesided`) and another idea of ConvTranspose's padding.
+  void show_canonical(const Graph& graph, const onnx::OpSchema& schema) {
+    schema_ = &schema;
+    if (!node_.has("auto_pad") || node_.has("pads")) return;  // with both, the rule refuses it
+    auto window = canonical_window(graph, node_);
+    if (!window) return;
+    for (auto& [name, values] : window->set) canonical_[name] = std::move(values);
+    for (const std::string& name : window->removed) canonical_[name] = std::nullopt;
+  }
+
+ private:
+  const onnx::AttributeProto* message(const std::string& name, const Attribute& value) const {
     auto& proto = protos_[name];
     if (!proto) {
       proto = std::make_unique<onnx::AttributeProto>();
       const auto write_graph = [](const Graph& body, onnx::GraphProto* out) {
         graph_to_proto(body, {}, out);
       };
-      attribute_to_proto(name, it->second, {}, write_graph, proto.get());
+      attribute_to_proto(name, value, {}, write_graph, proto.get());
     }
     return proto.get();
   }
 
- private:
+  const onnx::AttributeProto* default_of(const std::string& name) const {
+    const auto it = schema_->attributes().find(name);
+    if (it == schema_->attributes().end()) return nullptr;
+    const onnx::AttributeProto& value = it->second.default_value;
+    return value.type() == onnx::AttributeProto::UNDEFINED ? nullptr : &value;
+  }
+
   const Node& node_;
+  const onnx::OpSchema* schema_ = nullptr;
+  // Other values than the node's; none for an attribute that the canonical form lacks.
+  std::map<std::string, std::optional<Attribute>, std::less<>> canonical_;
   mutable std::map<std::string, std::unique_ptr<onnx::AttributeProto>> protos_;
 };
 
@@ -279,15 +310,27 @@ class NodeContext : public onnx::InferenceContext {
   const onnx::TensorProto* getInputData(std::size_t i) const override {
     if (!node_.input(i).valid()) return nullptr;
     const onnx::TensorProto* data = inference_.data_proto(node_.input(i));
-    if (data == nullptr || node_.op != "Range" || data->dims_size() != 1 || data->dims(0) != 1) {
-      return data;
-    }
+    if (data == nullptr || !node_.domain.empty()) return data;
     // Range is given lists of one element by ONNX's own function bodies (AffineGrid); its rule
     // refuses them only where it knows their value.
-    auto& scalar = scalars_[i];
-    scalar = *data;
-    scalar.clear_dims();
-    return &scalar;
+    if (node_.op == "Range" && data->dims_size() == 1 && data->dims(0) == 1) {
+      auto& scalar = changed_data_[i];
+      scalar = *data;
+      scalar.clear_dims();
+      return &scalar;
+    }
+    // The rule of Pad reads axes as int64, whatever their type.
+    if (node_.op == "Pad" && i == 3 && data->data_type() == onnx::TensorProto::INT32) {
+      const std::vector<std::int64_t> axes =
+          tensor_from_proto(*data, {}, "the axes of a Pad").to_int64();
+      auto& wide = changed_data_[i];
+      wide.Clear();
+      wide.set_data_type(onnx::TensorProto::INT64);
+      for (const auto size : data->dims()) wide.add_dims(size);
+      for (const std::int64_t axis : axes) wide.add_int64_data(axis);
+      return &wide;
+    }
+    return data;
   }
   const onnx::TensorShapeProto* getSymbolicInput(std::size_t i) const override {
     return node_.input(i).valid() ? inference_.known_elements(node_.input(i)) : nullptr;
@@ -310,6 +353,9 @@ class NodeContext : public onnx::InferenceContext {
     return inferencer.get();
   }
   std::string getDisplayName() const override { return {}; }
+  void show_canonical(const onnx::OpSchema& schema) {
+    attributes_.show_canonical(inference_.graph(), schema);
+  }
 
  private:
   Inference& inference_;
@@ -318,7 +364,7 @@ class NodeContext : public onnx::InferenceContext {
   AttributeTable attributes_;
   std::vector<onnx::TypeProto> outputs_;
   std::map<std::string, std::unique_ptr<SubgraphInferencer>> subgraphs_;
-  mutable std::map<std::size_t, onnx::TensorProto> scalars_;
+  mutable std::map<std::size_t, onnx::TensorProto> changed_data_;
 };
 
 class PropagationContext : public onnx::DataPropagationContext {
@@ -567,6 +613,7 @@ void Inference::run_node(NodeId id) {
   try {
     guard_inference(graph_, node);
     check_choices(node);
+    context.show_canonical(*schema);
     // ONNX's inference through a body does not know the defaults of attributes, which the
     // standard's own bodies do without.
     if (!schema->has_type_and_shape_inference_function() &&
@@ -581,6 +628,7 @@ void Inference::run_node(NodeId id) {
                                                        onnx::OpSchemaRegistry::Instance(), context);
     }
     if (has_ml_rule(node)) infer_ml(node, context);
+    forget_misread(node, context);
     schema->CheckInputOutputType(context);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kInvalidModel) throw;

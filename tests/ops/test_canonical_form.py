@@ -26,6 +26,9 @@ TRANSPOSED = [
     {"strides": [2, 2], "output_shape": [9, 12], "auto_pad": "SAME_UPPER"},
     {"strides": [3, 2], "output_shape": [16, 14]},
     {"strides": [3, 2], "output_shape": [16, 14], "output_padding": [1, 0]},
+    {"strides": [3, 3], "auto_pad": "SAME_UPPER", "output_padding": [2, 1]},
+    {"strides": [3, 2], "auto_pad": "SAME_LOWER", "output_padding": [2, 0]},
+    {"strides": [3, 3], "auto_pad": "VALID", "output_padding": [2, 1]},
 ]
 
 
@@ -76,3 +79,23 @@ def test_the_output_shape_of_a_transposed_convolution(attributes: dict, engine: 
         content = model("ConvTranspose", attributes, (3, 4, 3, 3), sizes)
         program = openxrt.load(content, engine=list(dict.fromkeys([engine, "native"])))
         np.testing.assert_allclose(program(x), expected(content, x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ["native", "onnxruntime"])
+@pytest.mark.parametrize("attributes", [{}, {"onesided": 1}, {"onesided": 0}], ids=str)
+def test_a_default_is_the_standards(attributes: dict, engine: str) -> None:
+    """Half of the spectrum, where nothing is said: that the library's rule for shapes has another
+    default is no declaration of the model."""
+    node = helper.make_node("STFT", ["x", "step", "", "length"], ["y"], "node", **attributes)
+    graph = helper.make_graph(
+        [node],
+        "test",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 16, 1))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [helper.make_tensor(name, TensorProto.INT64, (), [4]) for name in ("step", "length")],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    content = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    x = np.random.default_rng(0).standard_normal((1, 16, 1)).astype(np.float32)
+    program = openxrt.load(content, engine=list(dict.fromkeys([engine, "native"])))
+    np.testing.assert_allclose(program(x), expected(content, x), rtol=1e-4, atol=1e-5)

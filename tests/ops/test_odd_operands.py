@@ -406,3 +406,92 @@ def test_statistics_of_float64_are_float32(engine: str) -> None:
     assert results[1].dtype == np.float32
     np.testing.assert_allclose(results[0], expected[0], rtol=1e-5)
     np.testing.assert_allclose(results[1], feeds["x"].mean(1, keepdims=True), rtol=1e-6)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64, np.int32])
+def test_shrinking_of_integers(engine: str, dtype: type) -> None:
+    """Of unsigned ones nothing is below a limit that is less than 0."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model = make_model(
+        [helper.make_node("Shrink", ["x"], ["y"], lambd=2.0, bias=1.0)],
+        [tensor("x", kind, [5])],
+        [tensor("y", kind, [5])],
+    )
+    x = np.array([0, 2, 3, 100, 255], dtype)
+    expected = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
+    np.testing.assert_array_equal(load(model, engine)(x), expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_normalisation_of_each_type(engine: str, dtype: type) -> None:
+    """ONNX Runtime has no kernel for float16, in which the least deviation would be none."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model = make_model(
+        [helper.make_node("MeanVarianceNormalization", ["x"], ["y"], axes=[1])],
+        [tensor("x", kind, [3, 64])],
+        [tensor("y", kind, [3, 64])],
+    )
+    x = np.random.default_rng(0).normal(3, 2, (3, 64)).astype(dtype)
+    if dtype == np.float16:
+        x[1] = 2
+    wide = x.astype(np.float64)
+    centred = wide - wide.mean(1, keepdims=True)
+    expected = centred / (wide.std(1, keepdims=True) + 1e-9)
+    found = load(model, engine)(x)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_axes_of_a_pad_in_32_bits(engine: str, is_constant: bool) -> None:
+    """They are known in a run at the latest; as a constant, ONNX Runtime does not take them."""
+    operands = {"p": np.array([1, 2]), "a": np.array([-1], np.int32)}
+    kinds = {"p": TensorProto.INT64, "a": TensorProto.INT32}
+    model = make_model(
+        [helper.make_node("Pad", ["x", "p", "", "a"], ["y"])],
+        [tensor("x", TensorProto.FLOAT, ["n", 3])]
+        + ([] if is_constant else [tensor(n, kinds[n], v.shape) for n, v in operands.items()]),
+        [tensor("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(v, n) for n, v in operands.items()] if is_constant else [],
+    )
+    feeds = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    feeds |= {} if is_constant else operands
+    expected = np.pad(feeds["x"], ((0, 0), (1, 2)))
+    np.testing.assert_array_equal(load(model, engine).run(feeds)["y"], expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("rank", [3, 4])
+@pytest.mark.parametrize("has_past", [False, True])
+def test_attention_of_open_sizes(engine: str, rank: int, has_past: bool) -> None:
+    """A size that nobody knows yet is not 0, and neither is what is made of it."""
+    rng = np.random.default_rng(0)
+    heads = {"q_num_heads": 2, "kv_num_heads": 2} if rank == 3 else {}
+    dims = {"q": 3, "k": 5, "v": 5}
+    feeds = {
+        name: rng.standard_normal((2, n, 8) if rank == 3 else (2, 2, n, 4)).astype(np.float32)
+        for name, n in dims.items()
+    }
+    inputs, outputs = ["q", "k", "v"], ["y"]
+    if has_past:
+        inputs += ["", "old_k", "old_v"]
+        outputs += ["new_k", "new_v"]
+        feeds |= {n: rng.standard_normal((2, 2, 6, 4)).astype(np.float32) for n in inputs[-2:]}
+    else:
+        outputs += ["", ""]
+    model = make_model(
+        [helper.make_node("Attention", inputs, [*outputs, "s"], **heads)],
+        [
+            tensor(n, TensorProto.FLOAT, [f"{n}{i}" for i in range(v.ndim)])
+            for n, v in feeds.items()
+        ],
+        [tensor(n, TensorProto.FLOAT, None) for n in [*filter(None, outputs), "s"]],
+        opset=24,
+    )
+    expected = onnxruntime.InferenceSession(model).run(None, feeds)
+    found = load(model, engine).run(feeds).values()
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

@@ -96,18 +96,23 @@ void check_opset(const Opsets& opsets, const std::string& what) {
   }
 }
 
-// `graph` is a GraphProto or a FunctionProto.
+// Whether some node is rewritten by the types of its operands. `graph` is a GraphProto or a
+// FunctionProto.
 template <typename Proto>
-bool has_contributed_ops(const Proto& graph) {
-  const auto in_bodies = [](const onnx::NodeProto& node) {
-    return std::any_of(node.attribute().begin(), node.attribute().end(), [](const auto& a) {
-      return (a.has_g() && has_contributed_ops(a.g())) ||
+bool reads_types(const Proto& graph, const Opsets& opsets) {
+  const auto in_bodies = [&](const onnx::NodeProto& node) {
+    return std::any_of(node.attribute().begin(), node.attribute().end(), [&](const auto& a) {
+      return (a.has_g() && reads_types(a.g(), opsets)) ||
              std::any_of(a.graphs().begin(), a.graphs().end(),
-                         has_contributed_ops<onnx::GraphProto>);
+                         [&](const auto& g) { return reads_types(g, opsets); });
     });
   };
   return std::any_of(graph.node().begin(), graph.node().end(), [&](const auto& node) {
-    return is_contributed_op(normal_domain(node.domain()), node.op_type()) || in_bodies(node);
+    const std::string domain(normal_domain(node.domain()));
+    const auto declared = opsets.find(domain);
+    const std::int64_t version = declared == opsets.end() ? 1 : declared->second;
+    return is_contributed_op(domain, node.op_type(), version) ||
+           (domain.empty() && upgrade_reads_types(node.op_type(), version)) || in_bodies(node);
   });
 }
 
@@ -122,13 +127,11 @@ Graph build(const std::shared_ptr<onnx::ModelProto>& model, ExternalData* extern
   options.upgrade = upgrade_node;
   options.translates = is_contributed_op;
   NodeInference inference;
-  const bool contributed = has_contributed_ops(model->graph()) ||
-                           std::any_of(model->functions().begin(), model->functions().end(),
-                                       has_contributed_ops<onnx::FunctionProto>);
-  if (contributed) {
-    options.infer = [&](Graph& graph, NodeId node) { inference.run(graph, node); };
-    options.translate = translate_contributed_op;
-  }
+  options.translate = translate_contributed_op;
+  const bool typed = reads_types(model->graph(), options.opsets) ||
+                     std::any_of(model->functions().begin(), model->functions().end(),
+                                 [](const auto& f) { return reads_types(f, opsets_of(f)); });
+  if (typed) options.infer = [&](Graph& graph, NodeId node) { inference.run(graph, node); };
   options.tensors.owner = model;
   if (external != nullptr) {
     options.tensors.external = [external](const onnx::TensorProto& proto, DType dtype,

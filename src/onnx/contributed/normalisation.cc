@@ -64,6 +64,25 @@ void rewrite_simplified_layer_norm(Rewriting& r) {
   r.finish({y, inverse});
 }
 
+// As the standard has it since opset 17.
+void rewrite_layer_norm(Rewriting& r) {
+  const ValueId x = r.need(0);
+  const ValueId bias = r.input(2).valid() ? r.cast_like(r.input(2), x) : ValueId{};
+  r.become("LayerNormalization", {x, r.cast_like(r.need(1), x), bias}, std::move(r.attributes()));
+}
+
+// Up to opset 8 the axes were those of a picture, and the division could be left out.
+void rewrite_mean_variance_norm(Rewriting& r) {
+  Ints axes{0, 2, 3};
+  if (r.flag("across_channels")) axes = {0, 1, 2, 3};
+  const ValueId x = r.need(0);
+  if (r.flag("normalize_variance", true)) {
+    r.become("MeanVarianceNormalization", {x}, {{"axes", axes}});
+  } else {
+    r.finish({r.sub(x, r.reduce("ReduceMean", x, axes))});
+  }
+}
+
 struct Embeddings {
   ValueId words, positions, segments, gamma, beta;
 };
@@ -228,6 +247,8 @@ void rewrite_skip_group_norm(Rewriting& r) {
 }
 
 constexpr auto kNormalisations = std::to_array<Entry>({
+    {"", "LayerNormalization", rewrite_layer_norm},
+    {"", "MeanVarianceNormalization", rewrite_mean_variance_norm},
     {"", "SimplifiedLayerNormalization", rewrite_simplified_layer_norm},
     {kMicrosoft, "BranchwiseRMSNorm", rewrite_branchwise_rms_norm},
     {kMicrosoft, "EmbedLayerNormalization", rewrite_embed_layer_norm},

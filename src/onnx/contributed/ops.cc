@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/contributed/ops.h"
 
+#include <onnx/defs/schema.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -72,8 +75,10 @@ const ContributedOp* left_out(std::string_view domain, std::string_view op) {
 
 }  // namespace
 
-bool is_contributed_op(std::string_view domain, std::string_view op) {
-  return rewritings().contains({domain, op}) || left_out(domain, op) != nullptr;
+bool is_contributed_op(std::string_view domain, std::string_view op, std::int64_t version) {
+  if (!rewritings().contains({domain, op}) && left_out(domain, op) == nullptr) return false;
+  return onnx::OpSchemaRegistry::Instance()->GetSchema(std::string(op), static_cast<int>(version),
+                                                       std::string(domain)) == nullptr;
 }
 
 void translate_contributed_op(Graph& graph, NodeDraft& draft,

@@ -6,6 +6,7 @@
 // rewriting; another why some have none.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -16,8 +17,8 @@
 namespace xrt {
 
 // Whether translate_contributed_op() says something about the op: a rewriting, or why there is
-// none.
-bool is_contributed_op(std::string_view domain, std::string_view op);
+// none. Not in opsets in which the domain has the op itself.
+bool is_contributed_op(std::string_view domain, std::string_view op, std::int64_t version);
 
 // Rewrites the draft; may add nodes and constants in front of it. `infer` is run for each node, and
 // may throw where there are too many of them. Throws kInvalidModel where inputs or attributes are

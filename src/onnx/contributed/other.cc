@@ -209,6 +209,7 @@ void rewrite_crop_and_resize(Rewriting& r) {
 
 constexpr auto kOther = std::to_array<Entry>({
     {"", "DynamicSlice", rewrite_dynamic_slice},
+    {"", "ThresholdedRelu", rewrite_as_it_is},
     {kMicrosoft, "CDist", rewrite_cdist},
     {kMicrosoft, "CropAndResize", rewrite_crop_and_resize},
     {kMicrosoft, "ExpandDims", rewrite_expand_dims},

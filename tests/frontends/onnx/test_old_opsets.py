@@ -310,6 +310,15 @@ def test_as_the_changelog_has_it(name: str, how: str) -> None:
     check(opset, copied(node), {"x": x}, wanted, rest[0] if rest else {}, how)
 
 
+@pytest.mark.parametrize("how", ["declared", "inferred", "unknown"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_an_axis_is_repeated_as_a_run_says(axis: int, how: str) -> None:
+    node = N("Tile", ["x", "n", "a"], ["y"])
+    feeds = {"x": random(2, 3, 2), "n": np.float32(3), "a": np.float32(axis)}
+    copies = [3 if i == axis else 1 for i in range(3)]
+    check(1, node, feeds, [np.tile(feeds["x"], copies)], how=how)
+
+
 @pytest.mark.parametrize("op", ["RNN", "GRU", "LSTM"])
 def test_recurrent_ops_lose_what_says_nothing(op: str) -> None:
     """`output_sequence` only allowed to leave an output out."""

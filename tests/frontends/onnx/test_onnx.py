@@ -68,6 +68,12 @@ CASES: dict[str, tuple] = {
         [1, 1, 2, 4],
         {"s": f32(1, 1, 0.6, 0.6)},
     ),
+    "resize_10_larger_and_smaller": (
+        10,
+        N("Resize", ["x", "s"], ["y"]),
+        [1, 1, 3, 5],
+        {"s": f32(1, 1, 2, 0.6)},
+    ),
     "scatter_9": (
         9,
         N("Scatter", ["x", "i", "u"], ["y"], axis=1),
@@ -85,6 +91,12 @@ CASES: dict[str, tuple] = {
         N("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"], epsilon=1e-3),
         [2, 3, 4],
         NORM,
+    ),
+    "batch_norm_8_of_places": (
+        8,
+        N("BatchNormalization", ["x", "s", "b", "m", "v"], ["y"], epsilon=1e-3, spatial=0),
+        [2, 3, 4],
+        {"s": random(3, 4), "b": random(3, 4), "m": random(3, 4), "v": np.abs(random(3, 4))},
     ),
     "grid_sample_16": (
         16,
@@ -161,7 +173,8 @@ def scatter(x: np.ndarray, attributes: Attributes, constants: Constants) -> np.n
 
 
 def batch_norm(x: np.ndarray, attributes: Attributes, constants: Constants) -> np.ndarray:
-    s, b, m, v = (constants[k].reshape(1, -1, 1) for k in "sbmv")
+    places = (1, -1, 1) if attributes.get("spatial", 1) else x.shape[1:]
+    s, b, m, v = (constants[k].reshape(places) for k in "sbmv")
     return ((x - m) / np.sqrt(v + attributes["epsilon"]) * s + b).astype(np.float32)
 
 
@@ -252,8 +265,163 @@ def test_scan_of_opset_8_keeps_its_batch_axis() -> None:
     start, xs = random(3, 2), random(3, 4, 2)
     end, sums = ReferenceEvaluator(rewritten).run(None, {"start": start, "xs": xs})
     running = start[:, None] + np.cumsum(xs, 1)
-    np.testing.assert_allclose(end, running[:, -1], rtol=1e-5)
-    np.testing.assert_allclose(sums, 2 * running, rtol=1e-5)
+    np.testing.assert_allclose(end, running[:, -1], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(sums, 2 * running, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("backwards", [0, 1])
+def test_scan_of_opset_8_stops_at_the_lengths(backwards: int) -> None:
+    """What is made in steps that are left out is zero, as ONNX Runtime has it."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    body = helper.make_graph(
+        [N("Add", ["sum", "x"], ["s"]), N("Mul", ["s", "x"], ["t"])],
+        "body",
+        [tensor(name, FLOAT, [2]) for name in ("sum", "x")],
+        [tensor(name, FLOAT, [2]) for name in ("s", "t")],
+    )
+    scan = N(
+        "Scan",
+        ["lengths", "start", "xs"],
+        ["end", "products"],
+        body=body,
+        num_scan_inputs=1,
+        directions=[backwards],
+    )
+    model = model_proto(
+        [scan],
+        [
+            tensor("lengths", TensorProto.INT64, [3]),
+            tensor("start", FLOAT, [3, 2]),
+            tensor("xs", FLOAT, [3, 4, 2]),
+        ],
+        [untyped("end"), untyped("products")],
+        opset=8,
+    ).SerializeToString()
+    feeds = {
+        "lengths": np.array([4, 1, 2]),
+        "start": random(3, 2),
+        "xs": random(3, 4, 2),
+    }
+    wanted = onnxruntime.InferenceSession(model).run(None, feeds)
+    found = openxrt.load(model, engine="native").run(feeds).values()
+    for a, b in zip(wanted, found, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("computed", [False, True])
+def test_nearest_elements_of_opset_10_by_scales_of_a_run(computed: bool) -> None:
+    """Which axes grow and which shrink shows only then."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    nodes = [N("Resize", ["x", "s_1" if computed else "s"], ["y"], mode="nearest")]
+    if computed:
+        nodes.insert(0, N("Mul", ["s", "s"], ["s_1"]))
+    model = model_proto(
+        nodes,
+        [tensor("x", FLOAT, [1, 1, 5, 7]), tensor("s", FLOAT, [4])],
+        [untyped("y")],
+        opset=10,
+    ).SerializeToString()
+    session = onnxruntime.InferenceSession(model)
+    program = openxrt.load(model, engine="native")
+    x = random(1, 1, 5, 7)
+    for scales in ([1, 1, 2, 0.5], [1, 1, 0.6, 0.7], [1, 1, 1.5, 1.3], [1, 1, 1, 1]):
+        feeds = {"x": x, "s": f32(*scales)}
+        (wanted,) = session.run(None, feeds)
+        np.testing.assert_array_equal(program.run(feeds)["y"], wanted)
+
+
+@pytest.mark.parametrize("opset", [11, 12])
+@pytest.mark.parametrize("declared", [[0], ["k"], None], ids=str)
+def test_resize_by_sizes_with_scales_that_are_empty_in_a_run(
+    opset: int, declared: list | None
+) -> None:
+    """The scales had to be there."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model = model_proto(
+        [
+            N(
+                "Resize",
+                ["x", "roi", "scales", "sizes"],
+                ["y"],
+                coordinate_transformation_mode="asymmetric",
+                nearest_mode="floor",
+            )
+        ],
+        [tensor("x", FLOAT, [1, 1, 4, 3]), tensor("scales", FLOAT, declared)],
+        [untyped("y")],
+        [
+            numpy_helper.from_array(np.zeros(0, np.float32), "roi"),
+            numpy_helper.from_array(np.array([1, 1, 8, 3]), "sizes"),
+        ],
+        opset=opset,
+    ).SerializeToString()
+    feeds = {"x": random(1, 1, 4, 3), "scales": np.zeros(0, np.float32)}
+    (wanted,) = onnxruntime.InferenceSession(model).run(None, feeds)
+    found = openxrt.load(model, engine="native").run(feeds)["y"]
+    np.testing.assert_array_equal(found, wanted)
+
+
+def one_of_integers(opset: int, op: str, dtype: type, **attributes: object) -> onnx.ModelProto:
+    """The op on integers that another op makes, and what follows of the same type."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    return model_proto(
+        [
+            N("Identity", ["x"], ["same"]),
+            N(op, ["same"], ["r"], **attributes),
+            N("Identity", ["r"], ["y"]),
+        ],
+        [tensor("x", kind, [2, 3])],
+        [tensor("y", kind, None)],
+        opset=opset,
+    )
+
+
+@pytest.mark.parametrize("opset", [1, 11, 13, 18])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("op", ["ReduceLogSum", "ReduceLogSumExp"])
+def test_reductions_of_integers(op: str, dtype: type, opset: int) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model = one_of_integers(opset, op, dtype, keepdims=0).SerializeToString()
+    x = np.array([[1, 2, 3], [4, 9, 60]], dtype)
+    if op == "ReduceLogSumExp":
+        x = np.array([[1, 1, 1], [3, 3, 3]], dtype)
+    (wanted,) = onnxruntime.InferenceSession(model).run(None, {"x": x})
+    found = openxrt.load(model, engine="native").run({"x": x})["y"]
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint64])
+def test_the_error_function_of_integers(dtype: type) -> None:
+    model = one_of_integers(9, "Erf", dtype)
+    x = np.array([[0, 1, 2], [3, 40, 90]], dtype)
+    (wanted,) = ReferenceEvaluator(model).run(None, {"x": x})
+    found = openxrt.load(model.SerializeToString(), engine="native").run({"x": x})["y"]
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(("opset", "kind"), [(7, FLOAT), (9, FLOAT), (10, TensorProto.BOOL)])
+@pytest.mark.parametrize("declared", [False, True])
+def test_the_mask_of_an_old_dropout(opset: int, kind: int, declared: bool) -> None:
+    """Everything is kept. Up to opset 9 the mask is of the data's type, as the schema says, and can
+    be computed with."""
+    model = model_proto(
+        [N("Dropout", ["x"], ["y", "mask"])],
+        [tensor("x", FLOAT, [2, 3])],
+        [untyped("y"), tensor("mask", kind, [2, 3]) if declared else untyped("mask")],
+        opset=opset,
+    )
+    x = random(2, 3)
+    (wanted, mask) = ReferenceEvaluator(model).run(None, {"x": x})
+    if kind == FLOAT:
+        model.graph.node.append(N("Mul", ["y", "mask"], ["z"]))
+        model.graph.output.append(untyped("z"))
+    found = openxrt.load(model.SerializeToString(), engine="native").run({"x": x})
+    np.testing.assert_array_equal(found["y"], wanted)
+    np.testing.assert_array_equal(found["mask"], mask)  # bool there, whatever the opset
+    assert found["mask"].dtype == helper.tensor_dtype_to_np_dtype(kind)
+    np.testing.assert_array_equal(found.get("z", x), x)
 
 
 def test_the_checker_accepts_subgraphs_and_functions(tmp_path: Path) -> None:

@@ -219,6 +219,72 @@ def test_saved_file(name: str, level: str, engine: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=near)
 
 
+@pytest.mark.parametrize(
+    "engine", ["native", "openvino,native", "xla,native", "onnxruntime,native"]
+)
+def test_a_norm_of_an_opset_that_has_none(engine: str, tmp_path: Path) -> None:
+    """ONNX Runtime has had the op since opset 1, and writes it into files of any."""
+    if not usable(engine.split(",")[0]):
+        pytest.skip(f"{engine} is not here")
+    net = Net(9)
+    centred = net.op("Sub", "x", net.op("ReduceMean", "x", axes=[-1]))
+    square = net.op("Pow", centred, net.const(2))
+    variance = net.op("ReduceMean", square, axes=[-1])
+    deviation = net.op("Sqrt", net.op("Add", variance, net.const(1e-5)))
+    scaled = net.op("Mul", net.op("Div", centred, deviation), net.weight(WIDTH, scale=1))
+    y = net.op("Add", scaled, net.weight(WIDTH))
+    model = model_proto(
+        net.nodes,
+        [tensor("x", TensorProto.FLOAT, ["n", WIDTH])],
+        [tensor(y, TensorProto.FLOAT, ["n", WIDTH])],
+        net.constants,
+        opset=15,
+    )
+    saved = tmp_path / "saved.onnx"
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(saved)
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    assert [n.op_type for n in onnx.load(saved).graph.node] == ["LayerNormalization"]
+    feeds = {"x": net.rng.normal(size=(3, WIDTH)).astype(np.float32)}
+    (wanted,) = session.run(None, feeds)
+    (found,) = openxrt.load(saved, engine=engine).run(feeds).values()
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+EARLY = {
+    "layer": ("LayerNormalization", 16, {"axis": 1, "epsilon": 1e-3}, 3),
+    "mean_variance": ("MeanVarianceNormalization", 8, {}, 1),
+    "mean_variance_of_all": ("MeanVarianceNormalization", 1, {"across_channels": 1}, 1),
+    "mean_alone": ("MeanVarianceNormalization", 7, {"normalize_variance": 0}, 1),
+    "thresholded": ("ThresholdedRelu", 9, {"alpha": 0.3}, 1),
+}
+
+
+@pytest.mark.parametrize("name", EARLY)
+def test_ops_that_the_standard_got_later(name: str) -> None:
+    """All that ONNX Runtime has of them."""
+    op, opset, attributes, count = EARLY[name]
+    rng = np.random.default_rng(2)
+    feeds = {
+        "x": rng.normal(size=(2, 3, 4, 5)).astype(np.float32),
+        "s": rng.normal(size=(3, 4, 5)).astype(np.float32),
+        "b": rng.normal(size=(3, 4, 5)).astype(np.float32),
+    }
+    feeds = {key: feeds[key] for key in ("x", "s", "b")[:count]}
+    model = model_proto(
+        [helper.make_node(op, list(feeds), ["y"], **attributes)],
+        [tensor(key, TensorProto.FLOAT, value.shape) for key, value in feeds.items()],
+        [tensor("y", TensorProto.FLOAT, [2, 3, 4, 5])],
+        opset=opset,
+    ).SerializeToString()
+    (wanted,) = onnxruntime.InferenceSession(model).run(None, feeds)
+    found = openxrt.load(model, engine="native").run(feeds)["y"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("engine", ["native", "openvino,native", "xla,native"])
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
 def test_transformers_optimiser(name: str, engine: str, tmp_path: Path) -> None:

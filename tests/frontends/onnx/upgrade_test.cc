@@ -214,8 +214,6 @@ TEST(Upgrade, SaysWhatCannotBeSaidAnyMore) {
     }
     return false;
   };
-  EXPECT_TRUE(refused(7, node("BatchNormalization", {"x", "s", "s", "s", "s"}, {"y"},
-                              {attribute("spatial", std::int64_t{0})}, "n")));
   EXPECT_TRUE(refused(9, node("BatchNormalization", {"x", "s", "s", "s", "s"},
                               {"y", "m", "v", "sm", "sv"}, {}, "n")));
   const auto one = [](const char* name) { return attribute(name, std::int64_t{1}); };
@@ -228,7 +226,7 @@ TEST(Upgrade, SaysWhatCannotBeSaidAnyMore) {
   EXPECT_TRUE(refused(1, node("Split", {"x"}, {"y"}, {}, "n")));
   EXPECT_TRUE(refused(1, node("Reshape", {"x"}, {"y"}, {}, "n")));
   EXPECT_TRUE(refused(1, node("GlobalLpPool", {"x"}, {"y"}, {attribute("p", 1.5F)}, "n")));
-  EXPECT_TRUE(refused(1, node("Tile", {"x", "x", "x"}, {"y"}, {}, "n")));
+  EXPECT_TRUE(refused(1, node("Tile", {"x", "s", "s"}, {"y"}, {}, "n")));
 }
 
 }  // namespace

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/body_mends.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xrt {
+namespace {
+
+// Nodes may come in any order: whoever reads the body sorts them.
+onnx::NodeProto& add_node(onnx::FunctionProto& function, std::string_view op,
+                          const std::vector<std::string>& inputs, std::string_view output) {
+  onnx::NodeProto& node = *function.add_node();
+  node.set_op_type(std::string(op));
+  for (const std::string& input : inputs) node.add_input(input);
+  node.add_output(std::string(output));
+  return node;
+}
+
+void add_float_cast(onnx::FunctionProto& function, const std::string& from, std::string_view to) {
+  onnx::AttributeProto& type = *add_node(function, "Cast", {from}, to).add_attribute();
+  type.set_name("to");
+  type.set_type(onnx::AttributeProto::INT);
+  type.set_i(onnx::TensorProto::FLOAT);
+}
+
+// Of one node.
+void replace_input(onnx::NodeProto& node, std::string_view from, std::string_view to) {
+  for (std::string& input : *node.mutable_input()) {
+    if (input == from) input = to;
+  }
+}
+
+// The row is dropped by a Squeeze without axes in two dimensions, which takes the batch along where
+// that is 1.
+void mend_affine_grid(onnx::FunctionProto& function) {
+  for (onnx::NodeProto& node : *function.mutable_node()) {
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (!attribute.has_g()) continue;
+      for (onnx::NodeProto& inner : *attribute.mutable_g()->mutable_node()) {
+        if (inner.op_type() == "Squeeze" && inner.input_size() == 1) inner.add_input("one_1d");
+      }
+    }
+  }
+}
+
+// There is no -lambd among unsigned integers: they are compared as floating-point numbers.
+void mend_unsigned_shrink(onnx::FunctionProto& function) {
+  for (onnx::NodeProto& node : *function.mutable_node()) {
+    if (node.op_type() != "Neg" && node.op_type() != "Less") continue;
+    replace_input(node, "LambdCast", "Lambd");
+    replace_input(node, "input", "InputFloat");
+  }
+  add_float_cast(function, "input", "InputFloat");
+}
+
+// The least deviation is a float32, and nothing in 16 bits: those are normalised in 32.
+void mend_half_normalization(onnx::FunctionProto& function) {
+  for (onnx::NodeProto& node : *function.mutable_node()) {
+    replace_input(node, "X", "X_float");
+    if (node.output(0) == "Y") node.set_output(0, "Y_float");
+  }
+  add_float_cast(function, "X", "X_float");
+  add_node(function, "CastLike", {"Y_float", "X"}, "Y");
+}
+
+void mend_double_normalization(onnx::FunctionProto& function) {
+  for (onnx::NodeProto& node : *function.mutable_node()) {
+    replace_input(node, "Epsilon", "EpsilonCast");
+  }
+  add_node(function, "CastLike", {"Epsilon", "X"}, "EpsilonCast");
+}
+
+}  // namespace
+
+void mend_body(const Node& node, DType dtype, onnx::FunctionProto& function) {
+  if (!node.domain.empty()) return;
+  if (node.op == "AffineGrid") mend_affine_grid(function);
+  if (node.op == "Shrink" && is_integer(dtype) && !is_signed_integer(dtype)) {
+    mend_unsigned_shrink(function);
+  }
+  if (node.op != "MeanVarianceNormalization") return;
+  if (dtype == DType::kFloat64) mend_double_normalization(function);
+  if (dtype == DType::kFloat16 || dtype == DType::kBFloat16) mend_half_normalization(function);
+}
+
+}  // namespace xrt
