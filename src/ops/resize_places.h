@@ -3,6 +3,10 @@
 //
 // The arithmetic is float32's, as ONNX Runtime's and PyTorch's is: with a scale of 1.6 the rounded
 // quotient decides which of two neighbours is the nearest one.
+//
+// Scales make floor(size · scale) elements in every mode, as ONNX Runtime and ONNX's type inference
+// have it. The standard's text has a factor for the region that tf_crop_and_resize takes, which
+// they leave out.
 #pragma once
 
 #include <cstdint>

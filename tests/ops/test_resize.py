@@ -46,3 +46,40 @@ def test_fractional_scales(mode: str, rounding: str | None, way: str, engine: st
             )
             found = program.run({"x": x})["y"]
             np.testing.assert_allclose(found, wanted, atol=1e-4, err_msg=f"{shape}, {scale}")
+
+
+@pytest.mark.parametrize("engine", ["native", "xla", "openvino", "onnxruntime"])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("axes", [[2, 3], [3, 2], [-1, 2]])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_the_size_of_what_is_cropped(
+    engine: str, mode: str, axes: list[int], is_open: bool
+) -> None:
+    """Scales count from the whole operand, not from the region that is taken of it."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not there")
+    x = np.arange(24, dtype=np.float32).reshape(1, 2, 4, 3)
+    for region, scales in (([0.1, 0.2, 0.9, 0.8], [2, 1.7]), ([0.3, 0.3, 1.2, 0.6], [0.6, 2])):
+        model = make_model(
+            [
+                helper.make_node(
+                    "Resize",
+                    ["x", "region", "scales"],
+                    ["y"],
+                    mode=mode,
+                    axes=axes,
+                    coordinate_transformation_mode="tf_crop_and_resize",
+                    extrapolation_value=-1.0,
+                )
+            ],
+            [tensor("x", TensorProto.FLOAT, ["n", 2, "h", "w"] if is_open else x.shape)],
+            [tensor("y", TensorProto.FLOAT, None)],
+            [
+                numpy_helper.from_array(np.array(region, np.float32), "region"),
+                numpy_helper.from_array(np.array(scales, np.float32), "scales"),
+            ],
+            opset=19,
+        )
+        wanted = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
+        program = openxrt.load(model, engine=list(dict.fromkeys((engine, "native"))), cache_dir="")
+        np.testing.assert_allclose(program.run({"x": x})["y"], wanted, atol=1e-4)

@@ -170,11 +170,6 @@ std::vector<ResizedAxis> plan_axes(const Attributes& a, const KernelContext& k,
     for (std::size_t i = 0; i < axes.size(); ++i) {
       plan[axes[i]].roi_start = static_cast<double>(roi.data<float>()[i]);
       plan[axes[i]].roi_end = static_cast<double>(roi.data<float>()[axes.size() + i]);
-      if (has_scales) {
-        ResizedAxis& axis = plan[axes[i]];
-        axis.length *= axis.roi_end - axis.roi_start;
-        axis.out = static_cast<std::int64_t>(std::max(0.0, std::floor(axis.length)));
-      }
     }
   }
   return plan;
