@@ -165,6 +165,21 @@ def test_unknown_ops_of_bodies_are_listed() -> None:
     assert "node 'choice/else_branch/b' (nobody.B)" in str(caught.value)
 
 
+@pytest.mark.parametrize("engine", ["native", "openvino", "xla"])
+@pytest.mark.parametrize("sizes", [[None] * 4, [1, 1, 4, 4]], ids=str)
+def test_an_op_that_no_engine_knows_is_refused_at_load(engine: str, sizes: list) -> None:
+    """Also by an engine that needs to know the sizes of those that it does."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not there")
+    model = make_model(
+        [helper.make_node("MaxRoiPool", ["x", "r"], ["y"], pooled_shape=[2, 2])],
+        [tensor("x", FLOAT, sizes), tensor("r", FLOAT, [None, 5])],
+        [tensor("y", FLOAT, None)],
+    )
+    with pytest.raises(openxrt.Unsupported, match="no engine takes node 'MaxRoiPool'"):
+        openxrt.load(model, engine=list(dict.fromkeys([engine, "native"])))
+
+
 @pytest.mark.parametrize("engine", ["openvino", "xla", "onnxruntime"])
 def test_strict_refuses_at_load_what_no_size_can_mend(engine: str) -> None:
     if not usable(engine):

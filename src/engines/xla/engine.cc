@@ -144,6 +144,14 @@ const PjrtClient& client_for(const CompileOptions& options) {
 
 Support can_lower(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
+  // Said before sizes are: it is the same for all of them, and a program that nothing can run is
+  // refused when it is loaded.
+  const auto is_open = [&](ValueId v) {
+    return v.valid() && graph.type(v).is_tensor() && !graph.type(v).is_static();
+  };
+  const bool sizes_are_open = std::any_of(node.inputs.begin(), node.inputs.end(), is_open) ||
+                              std::any_of(node.outputs.begin(), node.outputs.end(), is_open);
+  if (sizes_are_open && !has_lowering(graph, id)) return Support::no(no_lowering(node));
   for (const ValueId input : graph.dependencies(id)) {
     if (auto reason = refuse_type(graph.value(input))) return Support::no("input " + *reason);
   }

@@ -119,6 +119,16 @@ void GraphLowerer::lower_all() {
   for (const NodeId id : graph_.topological_order()) lower_node(id);
 }
 
+bool has_lowering(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  return lowerings().find(node.qualified_op()) != nullptr ||
+         engine_code(graph, node, "xla").has_value() || has_function_body(graph, id);
+}
+
+std::string no_lowering(const Node& node) {
+  return fmt::format("no lowering for {}", node.qualified_op());
+}
+
 void GraphLowerer::lower_node(NodeId id) {
   const Node& node = graph_.node(id);
   // Lowerings read sizes by axes that they do not look at.
@@ -153,7 +163,7 @@ void GraphLowerer::lower_node(NodeId id) {
     return;
   }
   if (lower_by_code(id) || lower_by_function_body(id)) return;
-  throw Refusal{fmt::format("no lowering for {}", node.qualified_op())};
+  throw Refusal{no_lowering(node)};
 }
 
 // What a user's op brings for this engine: StableHLO.

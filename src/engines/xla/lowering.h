@@ -47,6 +47,11 @@ struct Bound {
   Dims dims() const;  // in ONNX's order
 };
 
+// Whether there is a lowering of the node's op, or something that it is made of, for some sizes;
+// and what is said where there is not.
+bool has_lowering(const Graph& graph, NodeId id);
+std::string no_lowering(const Node& node);
+
 // The values of one graph while it is lowered, and the lowering of its nodes.
 class GraphLowerer {
  public:
