@@ -137,6 +137,21 @@ bool is_mean_of(const Graph& graph, ValueId value, ValueId of) {
   return mean != nullptr && mean->input(0) == of;
 }
 
+// Whether the node takes a constant that is dequantised, and divides its last axis. The plugin
+// divides by how often a scale of the axis is repeated, which is 0 where the scale is longer.
+bool splits_quantized_summand(const Graph& graph, const Node& node) {
+  const Node* sum = producer(graph, node.input(0));
+  if (!is_op(node, "Reshape") || sum == nullptr || !is_elementwise(*sum)) return false;
+  const Type& from = graph.type(node.input(0));
+  const Type& to = graph.type(node.outputs[0]);
+  if (!from.has_rank() || !to.has_rank() || from.rank() == 0 || to.rank() == 0) return true;
+  if (from.shape->back().is_known() && from.shape->back() == to.shape->back()) return false;
+  return std::any_of(sum->inputs.begin(), sum->inputs.end(), [&](ValueId v) {
+    const Node* scaled = producer(graph, v, "DequantizeLinear");
+    return scaled != nullptr && graph.constant(scaled->input(0)) != nullptr;
+  });
+}
+
 // Whether the first operand must come with its scale, in a graph that quantises.
 bool must_keep_scale(const Graph& graph, const Node& node) {
   constexpr std::string_view kAverages[] = {"AveragePool", "GlobalAveragePool"};
@@ -154,6 +169,7 @@ bool must_keep_scale(const Graph& graph, const Node& node) {
   // The bounds are rounded to bytes.
   if (is_op(node, "Clip")) return is_dequantized(graph, x);
   if (is_op(node, "Pad")) return !pads_rightly(graph, node);
+  if (splits_quantized_summand(graph, node)) return true;
   // Two summands become one, of the channels.
   constexpr std::string_view kSums[] = {"Add", "Sub"};
   if (is_among(node, kSums)) {
@@ -224,6 +240,28 @@ bool leads_to(const Graph& graph, ValueId value, const Wanted& wanted) {
   });
 }
 
+// Whether nothing but factors and summands that are numbers stands between the value and such a
+// transpose.
+bool is_swapped(const Graph& graph, ValueId value) {
+  for (std::size_t steps = 0; steps < kMostNodes; ++steps) {
+    const Node* node = producer(graph, value);
+    if (node == nullptr || swaps_places_and_heads(*node)) return node != nullptr;
+    if (!is_elementwise(*node)) return false;
+    const auto is_number = [&](ValueId v) {
+      const Tensor* constant = v.valid() ? graph.constant(v) : nullptr;
+      return constant != nullptr && constant->count() == 1;
+    };
+    ValueId next;
+    for (const ValueId v : node->inputs) {
+      if (is_number(v)) continue;
+      if (next.valid()) return false;
+      next = v;
+    }
+    value = next;
+  }
+  return false;
+}
+
 // The plugin makes one kernel of an attention and the transposes around it, which writes its result
 // over the queries where both have one shape. That is right where it transposes both or neither.
 bool transposes_one_side(const Graph& graph, const Node& product) {
@@ -243,7 +281,7 @@ bool transposes_one_side(const Graph& graph, const Node& product) {
   const std::optional<Use> use = sole_use(graph, product.outputs[0]);
   const bool joins_out = use && swaps_places_and_heads(graph.node(use->node)) &&
                          !leads_to(graph, graph.node(use->node).outputs[0], is_elementwise);
-  return !in || !joins_out;
+  return !joins_out || !is_swapped(graph, queries);
 }
 
 // Whether the operand is that of a transpose, or the queries, of such an attention.

@@ -258,7 +258,12 @@ std::optional<std::string> einsum(const Graph&, const Node& node) {
   return "the CPU plugin does not write an Einsum that changes nothing to memory of the caller";
 }
 
-std::optional<std::string> recurrence(const Graph&, const Node& node) {
+std::optional<std::string> recurrence(const Graph& graph, const Node& node) {
+  const Type& x = graph.type(node.input(0));
+  if (node.input(4).valid() &&
+      (!x.has_rank() || x.rank() != 3 || !(*x.shape)[0].is_known() || !(*x.shape)[1].is_known())) {
+    return "the CPU plugin ignores the lengths of sequences where batch or steps are open";
+  }
   if (need_string(node, "direction") == "bidirectional" && node.has("activations")) {
     const std::vector<GateFunction> functions = gate_functions(node);
     const auto half = functions.begin() + static_cast<std::ptrdiff_t>(functions.size() / 2);

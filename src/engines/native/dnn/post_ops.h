@@ -26,6 +26,8 @@ namespace xrt::native::dnn {
 inline constexpr std::string_view kDomain = "xrt.native";
 // Attribute of Conv, MatMul and Gemm in float32, a DType: factors are rounded to it (fuse/half.cc).
 inline constexpr std::string_view kFactorType = "factor_type";
+// Attribute of ReluGradient: whether the gradient passes where the result is NaN.
+inline constexpr const char* kKeepsNaN = "keeps_nan";
 
 struct PostOp {
   std::string op;

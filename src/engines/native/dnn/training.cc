@@ -3,7 +3,8 @@
 // domain "xrt" (docs/reference/gradients.md) that oneDNN has primitives for.
 //
 // Ops of domain kDomain have their image operands and results stored as (batch, spatial …,
-// channels). "ReluGradient" of kDomain, (Y, dY) -> dX with Y the result of Relu, is elementwise.
+// channels). "ReluGradient" of kDomain, (Y, dY) -> dX with Y the result of Relu, is elementwise;
+// its attribute kKeepsNaN says whether dY is kept where Y is NaN.
 #include <algorithm>
 
 #include "engines/native/dnn/families.h"
@@ -281,33 +282,29 @@ class BatchNormGradientKernel final : public PlanKernel {
   bool channels_last_;
 };
 
-class ReluGradientKernel final : public PlanKernel {
- public:
-  explicit ReluGradientKernel(const KernelCreateContext& /*context*/)
-      : PlanKernel({.in_place = {0, 1}, .uses_arena = true}) {}
-
- protected:
-  std::shared_ptr<const Plan> make_plan(std::span<const Dims> inputs) const override {
-    if (inputs[0] != inputs[1]) fail("Y and dY differ in shape");
-    auto plan = std::make_shared<Plan>();
-    plan->set_output(0, kF32, inputs[0]);
-    const std::int64_t count = element_count(inputs[0]);
-    if (count == 0) return plan;
-    const memory::desc desc = plain_desc({count}, kF32);
-    const auto algorithm = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
-    const dnnl::eltwise_forward::primitive_desc forward(
-        cpu_engine(), dnnl::prop_kind::forward_training, algorithm, desc, desc, 0.0F, 0.0F,
-        base_attributes());
-    const dnnl::eltwise_backward::primitive_desc pd(cpu_engine(), algorithm, desc, desc, desc, 0.0F,
-                                                    0.0F, forward, base_attributes());
-    plan->add(dnnl::eltwise_backward(pd), pd.scratchpad_desc(),
-              {{DNNL_ARG_DST, Plan::input(0, desc)},
-               {DNNL_ARG_DIFF_DST, Plan::input(1, desc)},
-               {DNNL_ARG_DIFF_SRC, Plan::output(0, desc)}},
-              pd.impl_info_str());
-    return plan;
-  }
-};
+// A choice, not a product by 0 or 1: what is not kept may be infinite or NaN.
+std::unique_ptr<Kernel> create_relu_gradient(const KernelCreateContext& context) {
+  const bool keeps_nan = context.node().attr_int(kKeepsNaN, 0) != 0;
+  return make_kernel(
+      [keeps_nan](KernelContext& k) {
+        const Tensor& y = k.input(0);
+        const Tensor& dy = k.input(1);
+        if (y.dims() != dy.dims()) fail("Y and dY differ in shape");
+        Tensor& dx = k.output(0, kF32, y.dims());
+        const auto* from = y.data<float>();
+        const auto* gradient = dy.data<float>();
+        auto* to = dx.data<float>();
+        constexpr std::int64_t kAtOnce = 1 << 14;
+        k.parallel_for(y.count(), kAtOnce, [&](std::int64_t begin, std::int64_t end) {
+          if (keeps_nan) {
+            for (std::int64_t i = begin; i < end; ++i) to[i] = from[i] <= 0 ? 0 : gradient[i];
+          } else {
+            for (std::int64_t i = begin; i < end; ++i) to[i] = from[i] > 0 ? gradient[i] : 0;
+          }
+        });
+      },
+      {.in_place = {0, 1}});
+}
 
 Support supports_images(const NodeView& node) {
   if (node.input_dtype(0) != kF32) return Support::no("oneDNN trains float32 here");
@@ -373,7 +370,7 @@ void register_training(KernelRegistry& registry) {
   registry.add({.domain = last,
                 .op = "BatchNormalizationTraining",
                 .create = create<BatchNormTrainingKernel>});
-  registry.add({.domain = last, .op = "ReluGradient", .create = create<ReluGradientKernel>});
+  registry.add({.domain = last, .op = "ReluGradient", .create = create_relu_gradient});
 }
 
 }  // namespace xrt::native::dnn

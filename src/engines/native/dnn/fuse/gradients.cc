@@ -23,7 +23,8 @@ void fuse_gradients(Graph& graph) {
     const ValueId dy = node.inputs[kept_where_true ? 1 : 2];
     const Type type = graph.type(y);
     if (type.dtype != DType::kFloat32 || !type.is_static() || !(graph.type(dy) == type)) continue;
-    const NodeId made = graph.add_node(kDomain, "ReluGradient", {y, dy}, {""});
+    const NodeId made = graph.add_node(kDomain, "ReluGradient", {y, dy}, {""},
+                                       {{kKeepsNaN, std::int64_t{kept_where_true ? 0 : 1}}});
     const ValueId result = graph.node(made).outputs[0];
     graph.set_type(result, type);
     substitute(graph, node.outputs[0], result);
