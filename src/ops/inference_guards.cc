@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -100,37 +102,45 @@ const onnx::TensorShapeProto* shape_of(const onnx::InferenceContext& context, st
   return &type->tensor_type().shape();
 }
 
-// Whether the dimension of an operand, counted from the end, is a number.
-bool knows_size(const onnx::InferenceContext& context, std::size_t input, int from_end) {
+// A dimension of an operand, counted from the end; nothing where it is no number.
+std::optional<std::int64_t> size_of(const onnx::InferenceContext& context, std::size_t input,
+                                    int from_end) {
   const onnx::TensorShapeProto* shape = shape_of(context, input);
-  return shape != nullptr && from_end <= shape->dim_size() &&
-         shape->dim(shape->dim_size() - from_end).has_dim_value();
+  if (shape == nullptr || from_end > shape->dim_size()) return std::nullopt;
+  const auto& dim = shape->dim(shape->dim_size() - from_end);
+  return dim.has_dim_value() ? std::optional(dim.dim_value()) : std::nullopt;
 }
 
-void forget_last(onnx::InferenceContext& context, std::size_t output, int rank) {
+void set_last(onnx::InferenceContext& context, std::size_t output, int rank,
+              std::optional<std::int64_t> size) {
   if (output >= context.getNumOutputs() || !context.hasOutput(output)) return;
   auto* type = context.getOutputType(output)->mutable_tensor_type();
   if (!type->has_shape() || type->shape().dim_size() != rank) return;
-  type->mutable_shape()->mutable_dim(rank - 1)->clear_value();
+  auto* last = type->mutable_shape()->mutable_dim(rank - 1);
+  last->clear_value();
+  if (size) last->set_dim_value(*size);
 }
 
-// Of values with heads side by side the last dimension makes that of the result; the numbers of
-// keys, old and new, are the last one of the fourth output.
-void forget_attention(onnx::InferenceContext& context) {
+// Of values with heads side by side the last dimension makes that of the result. The numbers of
+// keys, old and new, are the last one of the fourth output; the rule leaves the old ones out where
+// keys and values are no results.
+void mend_attention(onnx::InferenceContext& context) {
   const onnx::TensorShapeProto* values = shape_of(context, 2);
   if (values == nullptr) return;
-  const int rank = values->dim_size();
-  if (rank == 3 && !knows_size(context, 2, 1)) forget_last(context, 0, 3);
-  const bool has_past = context.hasInput(4);
-  if (!knows_size(context, 2, 2) || (has_past && !knows_size(context, 4, 2))) {
-    forget_last(context, 3, 4);
+  if (values->dim_size() == 3 && !size_of(context, 2, 1)) set_last(context, 0, 3, std::nullopt);
+  std::optional<std::int64_t> keys = size_of(context, 2, 2);
+  if (keys && context.hasInput(4)) {
+    const std::optional<std::int64_t> old = size_of(context, 4, 2);
+    const bool fits = old && *old <= std::numeric_limits<std::int64_t>::max() - *keys;
+    keys = fits ? std::optional(*keys + *old) : std::nullopt;
   }
+  set_last(context, 3, 4, keys);
 }
 
 }  // namespace
 
-void forget_misread(const Node& node, onnx::InferenceContext& context) {
-  if (node.domain.empty() && node.op == "Attention") forget_attention(context);
+void mend_inferred(const Node& node, onnx::InferenceContext& context) {
+  if (node.domain.empty() && node.op == "Attention") mend_attention(context);
 }
 
 void guard_inference(const Graph& graph, const Node& node) {

@@ -17,8 +17,7 @@ void guard_inference(const Graph& graph, const Node& node);
 // Whether the builder of the node's function body may be called.
 bool may_build_function(const Graph& graph, const Node& node);
 
-// Leaves open the dimensions of results that a rule made of dimensions which are not known, taking
-// them for 0.
-void forget_misread(const Node& node, onnx::InferenceContext& context);
+// Puts right what a rule said of results: it may have taken dimensions that are not known for 0.
+void mend_inferred(const Node& node, onnx::InferenceContext& context);
 
 }  // namespace xrt

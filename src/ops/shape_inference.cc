@@ -628,7 +628,7 @@ void Inference::run_node(NodeId id) {
                                                        onnx::OpSchemaRegistry::Instance(), context);
     }
     if (has_ml_rule(node)) infer_ml(node, context);
-    forget_misread(node, context);
+    mend_inferred(node, context);
     schema->CheckInputOutputType(context);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kInvalidModel) throw;

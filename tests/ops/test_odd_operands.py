@@ -464,6 +464,31 @@ def test_axes_of_a_pad_in_32_bits(engine: str, is_constant: bool) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("is_open", [False, True])
+def test_attention_scores_of_old_and_new_keys(engine: str, is_open: bool) -> None:
+    """Also where nobody asks for the keys themselves, which ONNX Runtime does not take."""
+    rng = np.random.default_rng(0)
+    sizes = {"q": 3, "k": 5, "v": 5, "old_k": 6, "old_v": 6}
+    feeds = {n: rng.standard_normal((1, 2, s, 4)).astype(np.float32) for n, s in sizes.items()}
+    model = make_model(
+        [helper.make_node("Attention", ["q", "k", "v", "", "old_k", "old_v"], ["y", "", "", "s"])],
+        [
+            tensor(n, TensorProto.FLOAT, [1, 2, f"{n}_size" if is_open else v.shape[2], 4])
+            for n, v in feeds.items()
+        ],
+        [tensor(n, TensorProto.FLOAT, None) for n in ("y", "s")],
+        opset=24,
+    )
+    keys, values = (np.concatenate([feeds[f"old_{n}"], feeds[n]], 2) for n in "kv")
+    scores = feeds["q"] @ keys.swapaxes(2, 3) / 2
+    shares = np.exp(scores - scores.max(3, keepdims=True))
+    found = load(model, engine).run(feeds)
+    np.testing.assert_allclose(found["s"], scores, rtol=1e-4, atol=1e-5)
+    expected = shares / shares.sum(3, keepdims=True) @ values
+    np.testing.assert_allclose(found["y"], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("rank", [3, 4])
 @pytest.mark.parametrize("has_past", [False, True])
 def test_attention_of_open_sizes(engine: str, rank: int, has_past: bool) -> None:

@@ -217,6 +217,13 @@ ONNXRUNTIME = [
         constants={"sizes": np.array([1, 1, 4, 4])},
     ),
     fault(
+        "Attention to old keys fails in the run where the new ones are no results",
+        [helper.make_node("Attention", ["x", "x", "x", "", "old", "old"], ["y"])],
+        {"x": np.zeros((1, 1, 1, 2), np.float32), "old": np.ones((1, 1, 3, 2), np.float32)},
+        [np.full((1, 1, 1, 2), 0.75, np.float32)],
+        opset=24,
+    ),
+    fault(
         "ScatterElements adds and multiplies no float16",
         [helper.make_node("ScatterElements", ["x", "i", "u"], ["y"], reduction="mul")],
         {"x": np.array([2, 3], np.float16), "u": np.array([4], np.float16)},

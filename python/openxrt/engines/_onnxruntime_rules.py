@@ -58,6 +58,9 @@ def _attention(node: NodeView) -> str:
         return "its float16 sums are less exact than the standard's"
     if len(node.inputs) > 6 and node.inputs[6]:
         return "it checks the mask against nonpad_kv_seqlen more narrowly than the standard"
+    caches = len(node.outputs) > 2 and all(node.outputs[1:3])
+    if len(node.inputs) > 4 and node.inputs[4] and not caches:
+        return "it takes old keys only where the new ones are results"
     if len(node.outputs) > 3 and node.outputs[3] and node.attributes.get("is_causal", 0):
         return "its fourth output leaves out the causal mask"
     return ""
