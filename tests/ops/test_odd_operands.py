@@ -520,3 +520,26 @@ def test_attention_of_open_sizes(engine: str, rank: int, has_past: bool) -> None
     found = load(model, engine).run(feeds).values()
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kept", ["true", "false"])
+def test_what_a_choice_leaves_out_may_be_anything(kept: str, engine: str) -> None:
+    """It is the gradient of Relu, and no product by 0 or 1."""
+    x = np.array([np.nan, -np.inf, np.inf, 1, -2, 0.5, 0], np.float32)
+    y = np.array([np.inf, np.nan, 1, 2, -np.inf, 3, np.nan], np.float32)
+    if kept == "true":
+        nodes = [helper.make_node("Greater", ["x", "zero"], ["mask"])]
+        nodes.append(helper.make_node("Where", ["mask", "y", "zero"], ["z"]))
+        expected = np.where(x > 0, y, np.float32(0))
+    else:
+        nodes = [helper.make_node("LessOrEqual", ["x", "zero"], ["mask"])]
+        nodes.append(helper.make_node("Where", ["mask", "zero", "y"], ["z"]))
+        expected = np.where(x <= 0, np.float32(0), y)
+    model = make_model(
+        nodes,
+        [tensor(name, TensorProto.FLOAT, [7]) for name in "xy"],
+        [tensor("z", TensorProto.FLOAT, [7])],
+        [numpy_helper.from_array(np.float32(0), "zero")],
+    )
+    np.testing.assert_array_equal(load(model, engine)(x, y), expected)

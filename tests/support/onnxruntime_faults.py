@@ -18,6 +18,46 @@ ONNXRUNTIME = [
         [f32(31, 42)],
     ),
     fault(
+        "A normalisation whose epsilon comes first takes another epsilon",
+        [
+            helper.make_node("ReduceMean", ["x", "last"], ["mean"]),
+            helper.make_node("Sub", ["x", "mean"], ["d"]),
+            helper.make_node("Pow", ["d", "two"], ["square"]),
+            helper.make_node("ReduceMean", ["square", "last"], ["variance"]),
+            helper.make_node("Add", ["epsilon", "variance"], ["sum"]),
+            helper.make_node("Sqrt", ["sum"], ["deviation"]),
+            helper.make_node("Div", ["d", "deviation"], ["normal"]),
+            helper.make_node("Mul", ["normal", "ones"], ["scaled"]),
+            helper.make_node("Add", ["scaled", "zeros"], ["y"]),
+        ],
+        {"x": f32([-1, 1])},
+        [f32([-0.5, 0.5])],
+        constants={
+            "last": np.array([-1]),
+            "two": np.float32(2),
+            "epsilon": np.float32(3),
+            "ones": f32(1, 1),
+            "zeros": f32(0, 0),
+        },
+    ),
+    fault(
+        "Softmax to steps finer than 1/256 is 0",
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+            helper.make_node("Softmax", ["d"], ["w"]),
+            helper.make_node("QuantizeLinear", ["w", "fine", "z0"], ["y"]),
+        ],
+        {"x": np.zeros((2, 8), np.float32)},
+        [np.full((2, 8), 250, np.uint8)],  # 1/8 in steps of 1/2000
+        constants={
+            "s": np.float32(0.02),
+            "z": np.uint8(128),
+            "fine": np.float32(1 / 2000),
+            "z0": np.uint8(0),
+        },
+    ),
+    fault(
         "Cast writes truth as 0 and 1",
         [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.STRING)],
         {"x": np.array([True, False])},

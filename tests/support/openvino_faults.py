@@ -59,6 +59,55 @@ def attention_as_long_as_it_has_heads() -> Fault:
     )
 
 
+def turned_twice() -> Fault:
+    """What stands between the two transposes is read elsewhere."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3, 5, 2)).astype(np.float32)  # [steps, batch, size]
+    w = np.full((1, 2, 2), 0.5, np.float32)
+    return fault(
+        "A recurrence of what is transposed twice takes another order",
+        [
+            helper.make_node("Transpose", ["x"], ["turned"], perm=[1, 0, 2]),
+            helper.make_node("Transpose", ["turned"], ["back"], perm=[1, 0, 2]),
+            helper.make_node("RNN", ["back", "w", "r"], ["hidden"], hidden_size=2),
+            helper.make_node("Squeeze", ["hidden", "one"], ["flat"]),
+            helper.make_node("Transpose", ["flat"], ["again"], perm=[1, 0, 2]),
+            helper.make_node("MatMul", ["again", "m"], ["product"]),
+            helper.make_node("Add", ["product", "turned"], ["y"]),
+        ],
+        {"x": x},
+        [(np.tanh(x @ w[0].T) + x).transpose(1, 0, 2)],
+        constants={
+            "w": w,
+            "r": np.zeros((1, 2, 2), np.float32),
+            "one": np.array([1]),
+            "m": np.eye(2, dtype=np.float32),
+        },
+    )
+
+
+def joined_and_quantized() -> Fault:
+    """A convolution of single elements is a product by its weights."""
+    rng = np.random.default_rng(0)
+    parts = [rng.standard_normal((1, 4, 5, 5)).astype(np.float32) for _ in range(2)]
+    weights = rng.integers(-99, 99, (8, 8, 1, 1)).astype(np.int8)
+    steps = np.clip(np.round(np.concatenate(parts, 1) / np.float32(0.03)), -128, 127)
+    sums = np.einsum("oi,bihw->bohw", weights[:, :, 0, 0].astype(np.float64), steps)
+    return fault(
+        "A Concat that is quantised to int8 is taken for uint8 by a convolution",
+        [
+            helper.make_node("Concat", ["a", "b"], ["joined"], axis=1),
+            helper.make_node("QuantizeLinear", ["joined", "s", "z"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+            helper.make_node("DequantizeLinear", ["w", "t", "z"], ["kernel"]),
+            helper.make_node("Conv", ["d", "kernel"], ["y"]),
+        ],
+        dict(zip("ab", parts, strict=True)),
+        [(sums * 0.03 * 0.02).astype(np.float32)],
+        constants={"s": np.float32(0.03), "z": np.int8(0), "t": np.float32(0.02), "w": weights},
+    )
+
+
 def max_pool_of_sizes_in_turn() -> Fault:
     """A padded window of 3 in steps of 2 over five rows and columns, behind a run of nine."""
     x = np.random.default_rng(0).standard_normal((1, 1, 5, 5)).astype(np.float32)
@@ -936,4 +985,25 @@ OPENVINO = [
         [np.array([[1]], np.int32)],
     ),
     attention_as_long_as_it_has_heads(),
+    fault(
+        "The lengths of sequences are ignored where sizes are open",
+        [helper.make_node("RNN", ["x", "w", "r", "", "n"], ["", "y"], hidden_size=1)],
+        {"x": f32(1, 2).reshape(2, 1, 1)},
+        [np.tanh(f32(1)).reshape(1, 1, 1)],
+        constants={
+            "w": np.ones((1, 1, 1), np.float32),
+            "r": np.zeros((1, 1, 1), np.float32),
+            "n": np.array([1], np.int32),
+        },
+        open_sizes=True,
+    ),
+    fault(
+        "A last window of MaxPool begins behind the end",
+        [helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[1], strides=[2], ceil_mode=1)],
+        {"x": f32(1, 2, 3, 4).reshape(1, 1, 4)},
+        [f32(1, 3).reshape(1, 1, 2)],
+        open_sizes=True,
+    ),
+    turned_twice(),
+    joined_and_quantized(),
 ]

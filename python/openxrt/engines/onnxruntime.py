@@ -82,6 +82,7 @@ OPTIONS = (
 # MiniLM take 10 % more processor time than the two ops by themselves (ONNX Runtime 1.31.1).
 SLOW_OPTIMIZERS = "SkipLayerNormFusion"
 # They round an output of the function where what is transposed of it is quantised.
+NORM_OPTIMIZERS = {"LayerNormFusionL1", "LayerNormFusionL2", "SimplifiedLayerNormFusion"}
 TRANSPOSE_OPTIMIZERS = {
     "QDQPropagationTransformer",
     "TransposeOptimizer",
@@ -237,6 +238,12 @@ def may_multiply_a_vector(node: NodeView) -> bool:
     return right is None or right.shape is None or len(right.shape) == 1
 
 
+def has_fine_scale(node: NodeView) -> bool:
+    """Whether a QuantizeLinear may have a step below 1/256."""
+    scale = node.constants.get(1)
+    return scale is None or bool((scale < 0.99 / 256).any())
+
+
 def side_by_side(nodes: list[NodeView]) -> list[str]:
     """By node, why it is left to others where very many do not wait for each other, or ""."""
     depths: dict[str, int] = {}
@@ -273,10 +280,14 @@ def wrong_optimizers(function: FunctionView) -> list[str]:
             found |= TRANSPOSE_OPTIMIZERS
         elif node.op.endswith("Pool") and reads(node, "Pad"):
             found.add("Pad_Fusion")  # gives a pool more padding than its kernel takes
+        elif node.op == "QuantizeLinear" and reads(node, "Softmax") and has_fine_scale(node):
+            found.add("QDQSelectorActionTransformer")  # its integer kernel has 256 steps up to 1
         elif node.op == "QuantizeLinear" and reads(node, "DequantizeLinear"):
             found.add("DoubleQDQPairsRemover")  # leaves the first of two roundings
         elif node.op == "ReduceMean" and reads(node, "Cast"):
             found.add("LayerNormFusionL1")  # takes what is cast, of another type
+        elif node.op == "Add" and 0 in node.constants and reads(node, "ReduceMean"):
+            found |= NORM_OPTIMIZERS  # take the epsilon from the second operand alone
         elif node.op == "MatMul" and any(
             type_ is not None and type_.shape is not None and 0 in type_.shape
             for type_ in node.output_types

@@ -170,6 +170,14 @@ bool must_keep_scale(const Graph& graph, const Node& node) {
   if (is_op(node, "Clip")) return is_dequantized(graph, x);
   if (is_op(node, "Pad")) return !pads_rightly(graph, node);
   if (splits_quantized_summand(graph, node)) return true;
+  // The second of two roundings is not the first with other bounds.
+  if (is_op(node, "QuantizeLinear") && producer(graph, x, "DequantizeLinear") != nullptr) {
+    return true;
+  }
+  // Convolutions take what is joined for bytes without a sign.
+  if (is_op(node, "QuantizeLinear") && graph.type(node.outputs[0]).dtype == DType::kInt8) {
+    return comes_from(graph, x, [](const Node& n) { return is_op(n, "Concat"); });
+  }
   // Two summands become one, of the channels.
   constexpr std::string_view kSums[] = {"Add", "Sub"};
   if (is_among(node, kSums)) {
@@ -247,15 +255,16 @@ bool is_swapped(const Graph& graph, ValueId value) {
     const Node* node = producer(graph, value);
     if (node == nullptr || swaps_places_and_heads(*node)) return node != nullptr;
     if (!is_elementwise(*node)) return false;
-    const auto is_number = [&](ValueId v) {
-      const Tensor* constant = v.valid() ? graph.constant(v) : nullptr;
-      return constant != nullptr && constant->count() == 1;
+    // One element with axes is broadcast by a kernel, but for the second operand.
+    const auto is_number = [&](std::size_t i) {
+      const Tensor* constant = node->input(i).valid() ? graph.constant(node->input(i)) : nullptr;
+      return constant != nullptr && (constant->rank() == 0 || (i == 1 && constant->count() == 1));
     };
     ValueId next;
-    for (const ValueId v : node->inputs) {
-      if (is_number(v)) continue;
+    for (std::size_t i = 0; i < node->inputs.size(); ++i) {
+      if (is_number(i)) continue;
       if (next.valid()) return false;
-      next = v;
+      next = node->inputs[i];
     }
     value = next;
   }
@@ -282,6 +291,26 @@ bool transposes_one_side(const Graph& graph, const Node& product) {
   const bool joins_out = use && swaps_places_and_heads(graph.node(use->node)) &&
                          !leads_to(graph, graph.node(use->node).outputs[0], is_elementwise);
   return !joins_out || !is_swapped(graph, queries);
+}
+
+// The weights of an attention of which Einsum computes a part, and may transpose what it reads or
+// gives: nothing is made one kernel with it.
+bool is_weights_of_einsum(const Graph& graph, const Node& node, ValueId operand) {
+  const Node* softmax = producer(graph, operand, "Softmax");
+  if (softmax == nullptr) return false;
+  if (is_op(node, "Einsum")) return true;
+  return is_op(node, "MatMul") &&
+         is_computed_of(graph, softmax->input(0), [](const Node& n) { return is_op(n, "Einsum"); });
+}
+
+// The plugin makes two transposes before a recurrent op one with it, also where others read what
+// stands between them.
+bool is_turned_twice(const Graph& graph, const Node& node, ValueId operand) {
+  constexpr std::string_view kRecurrent[] = {"GRU", "LSTM", "RNN"};
+  const Node* last = producer(graph, operand, "Transpose");
+  if (!is_among(node, kRecurrent) || last == nullptr) return false;
+  return producer(graph, last->input(0), "Transpose") != nullptr &&
+         !sole_use(graph, last->input(0));
 }
 
 // Whether the operand is that of a transpose, or the queries, of such an attention.
@@ -355,7 +384,7 @@ bool reduces_three_axes(const Graph& graph, ValueId value) {
 
 // The plugin makes the step of a convolution of single elements one of the elementwise ops before
 // it, as far as a node that has one result.
-bool steps_behind_several_results(const Graph& graph, const Node& node) {
+bool must_not_step_before(const Graph& graph, const Node& node) {
   const auto is_one = [](std::int64_t n) { return n == 1; };
   if (!is_op(node, "Conv") || !node.has("strides")) return false;
   const std::vector<std::int64_t> strides = node.attr_ints("strides");
@@ -364,8 +393,11 @@ bool steps_behind_several_results(const Graph& graph, const Node& node) {
   const bool is_pointwise =
       kernel && std::all_of(kernel->begin() + 2, kernel->end(),
                             [](const Dim& dim) { return dim.is_known() && dim.value() == 1; });
-  return is_pointwise &&
-         is_computed_of(graph, node.input(0), [](const Node& n) { return n.outputs.size() > 1; });
+  if (!is_pointwise) return false;
+  // With padding it writes more than it has room for.
+  const std::vector<std::int64_t> pads = node.attr_ints("pads");
+  if (std::any_of(pads.begin(), pads.end(), [](std::int64_t n) { return n != 0; })) return true;
+  return is_computed_of(graph, node.input(0), [](const Node& n) { return n.outputs.size() > 1; });
 }
 
 // The plugin makes one kernel of a product and a PRelu behind it, and has none for slopes that are
@@ -385,10 +417,11 @@ bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool ha
   if (producer(graph, operand, "MaxPool") != nullptr && leads_to_falling(graph, node)) return true;
   if (reduces_three_axes(graph, operand) && leads_to_constants(graph, operand, node)) return true;
   if (at > 0) return false;
-  if (steps_behind_several_results(graph, node) || slopes_across_product(graph, node)) return true;
+  if (must_not_step_before(graph, node) || slopes_across_product(graph, node)) return true;
   if (must_not_join_attention(graph, node, operand)) return true;
   if (is_side_of_attention(graph, node, operand)) return true;
-  if (starts_mish(graph, node, operand)) return true;
+  if (starts_mish(graph, node, operand) || is_turned_twice(graph, node, operand)) return true;
+  if (is_weights_of_einsum(graph, node, operand)) return true;
   return (is_op(node, "Conv") && is_scaled_by_place(graph, operand)) ||
          (has_scales && must_keep_scale(graph, node));
 }

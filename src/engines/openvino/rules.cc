@@ -558,11 +558,28 @@ std::optional<std::string> gather_elements(const Graph& graph, const Node& node)
   return "OpenVINO wants indices that are as large as the data along all other axes";
 }
 
+// Whether for some sizes a last window that is not whole has nothing but padding.
+bool may_begin_behind_end(const Node& node) {
+  const std::vector<std::int64_t> kernel = node.attr_ints("kernel_shape");
+  const std::size_t n = kernel.size();
+  const std::vector<std::int64_t> strides =
+      node.attr_ints("strides", std::vector(n, std::int64_t{1}));
+  const std::vector<std::int64_t> pads =
+      node.attr_ints("pads", std::vector(2 * n, std::int64_t{0}));
+  for (std::size_t i = 0; i < n && i < strides.size() && n + i < pads.size(); ++i) {
+    if (strides[i] + pads[n + i] > kernel[i]) return true;
+  }
+  return false;
+}
+
 std::optional<std::string> max_pool(const Graph& graph, const Node& node) {
   if (auto reason = long_pool(graph, node)) return reason;
   const bool with_indices = node.outputs.size() > 1 && node.outputs[1].valid();
   if (with_indices && is_same(auto_pad(node)) && !graph.type(node.input(0)).is_static()) {
     return "the CPU plugin keeps the padding of the sizes of an earlier run";
+  }
+  if (need_int(node, "ceil_mode") != 0 && may_begin_behind_end(node)) {
+    return "OpenVINO has a last window that begins behind the end";
   }
   if (need_int(node, "storage_order") == 0) return std::nullopt;
   return "OpenVINO exchanges rows and columns of the result with those of its indices";

@@ -367,12 +367,14 @@ def test_bytes_of_a_branch() -> None:
         np.testing.assert_allclose(program.run(feeds)["y"], wanted, atol=1e-6)
 
 
-def right_on_openvino(model: bytes, feeds: dict[str, np.ndarray], **options: Any) -> None:
+def right_on_openvino(
+    model: bytes, feeds: dict[str, np.ndarray], *, atol: float = 1e-4, **options: Any
+) -> None:
     """With native for what OpenVINO does not take, against ONNX Runtime."""
     wanted = onnxruntime.InferenceSession(model).run(None, feeds)
     program = openxrt.load(model, engine=["openvino", "native"], cache_dir="", **options)
     for found, right in zip(program.run(feeds).values(), wanted, strict=True):
-        np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(found, right, rtol=1e-4, atol=atol)
 
 
 def test_a_condition_that_chooses_nothing() -> None:
@@ -449,6 +451,138 @@ def test_functions_of_a_recurrence(functions: list[str]) -> None:
         [numpy_helper.from_array(a.astype(np.float32), n) for n, a in constants.items()],
     )
     right_on_openvino(model, {"x": rng.standard_normal((3, 2, 5)).astype(np.float32)})
+
+
+@pytest.mark.parametrize("behind", ["transposed", "as it is", "quantised"])
+@pytest.mark.parametrize("before", ["nothing", "number", "table", "transposed without"])
+@pytest.mark.parametrize("product", ["MatMul", "Einsum"])
+def test_an_attention_as_long_as_it_has_heads(before: str, behind: str, product: str) -> None:
+    """It is one kernel with the transposes at its sides, and may be written over its queries."""
+    rng = np.random.default_rng(0)
+    heads, size = 3, 4
+    swap = {"perm": [0, 2, 1, 3]}
+    nodes = [helper.make_node("Neg", ["q"], ["q0"])]
+    if before == "transposed without":
+        nodes.append(helper.make_node("Identity", ["q0"], ["queries"]))
+    else:
+        turned = "queries" if before == "nothing" else "q1"
+        nodes.append(helper.make_node("Transpose", ["q0"], [turned], **swap))
+        if before != "nothing":
+            nodes.append(helper.make_node("Mul", ["q1", before], ["queries"]))
+    if product == "MatMul":
+        nodes.append(helper.make_node("Transpose", ["k"], ["keys"], perm=[0, 1, 3, 2]))
+        nodes.append(helper.make_node("MatMul", ["queries", "keys"], ["scores"]))
+        last = helper.make_node("MatMul", ["weights", "v"], ["o"])
+    else:
+        equation = {"equation": "bhqd,bhkd->bhqk"}
+        nodes.append(helper.make_node("Einsum", ["queries", "k"], ["scores"], **equation))
+        last = helper.make_node("Einsum", ["weights", "v"], ["o"], equation="bhqk,bhkd->bhqd")
+    nodes += [helper.make_node("Softmax", ["scores"], ["weights"], axis=-1), last]
+    if behind == "as it is":
+        nodes.append(helper.make_node("Relu", ["o"], ["y"]))
+    else:
+        nodes.append(helper.make_node("Transpose", ["o"], ["o1"], **swap))
+        if behind == "quantised":
+            nodes.append(helper.make_node("QuantizeLinear", ["o1", "s", "z"], ["o2"]))
+            nodes.append(helper.make_node("DequantizeLinear", ["o2", "s", "z"], ["o3"]))
+        last_value = "o3" if behind == "quantised" else "o1"
+        nodes.append(helper.make_node("Reshape", [last_value, "to"], ["y"]))
+    constants = {
+        "number": np.float32(0.5),
+        "table": rng.standard_normal((heads, size)).astype(np.float32),
+        "s": np.float32(0.01),
+        "z": np.uint8(128),
+        "to": np.array([0, 0, -1]),
+    }
+    shape = [2, heads, heads, size]
+    model = make_model(
+        nodes,
+        [tensor(name, TensorProto.FLOAT, shape) for name in "qkv"],
+        [untyped("y")],
+        [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()],
+    )
+    feeds = {name: rng.standard_normal(shape).astype(np.float32) for name in "qkv"}
+    right_on_openvino(model, feeds, atol=0.011 if behind == "quantised" else 1e-4)
+
+
+def test_a_quantised_summand_whose_axis_is_divided() -> None:
+    """It ended the process while it compiled."""
+    rng = np.random.default_rng(0)
+    constants = {
+        "s": np.float32(0.03),
+        "z": np.uint8(112),
+        "s2": np.float32(0.006),
+        "z2": np.int8(0),
+        "b": rng.integers(-99, 99, 8).astype(np.int8),
+        "to": np.array([0, -1, 4, 2]),
+    }
+    model = make_model(
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+            helper.make_node("DequantizeLinear", ["b", "s2", "z2"], ["summand"]),
+            helper.make_node("Add", ["summand", "d"], ["sum"]),
+            helper.make_node("Reshape", ["sum", "to"], ["y"]),
+        ],
+        [tensor("x", TensorProto.FLOAT, [2, 3, 8])],
+        [untyped("y")],
+        [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()],
+    )
+    right_on_openvino(model, {"x": rng.standard_normal((2, 3, 8)).astype(np.float32)})
+
+
+def test_a_second_rounding_with_other_bounds() -> None:
+    """Each result was the largest."""
+    rng = np.random.default_rng(0)
+    constants = {
+        "c": rng.standard_normal((3, 3)).astype(np.float32),
+        "w": rng.integers(-127, 127, (3, 3)).astype(np.int8),
+        **{name: np.float32(0.003 + 0.001 * i) for i, name in enumerate(("s", "s1", "ws", "ys"))},
+        "z": np.int8(0),
+        "z1": np.uint8(164),
+    }
+    nodes = [helper.make_node("MatMul", ["x", "c"], ["m"])]
+    for value, scale, zero in (("m", "s", "z"), ("md", "s1", "z1")):
+        nodes.append(helper.make_node("QuantizeLinear", [value, scale, zero], [value + "q"]))
+        nodes.append(
+            helper.make_node("DequantizeLinear", [value + "q", scale, zero], [value + "d"])
+        )
+    nodes += [
+        helper.make_node("DequantizeLinear", ["w", "ws", "z"], ["weights"]),
+        helper.make_node("MatMul", ["mdd", "weights"], ["product"]),
+        helper.make_node("QuantizeLinear", ["product", "ys", "z"], ["y"]),
+    ]
+    model = make_model(
+        nodes,
+        [tensor("x", TensorProto.FLOAT, [3, 3])],
+        [untyped("y")],
+        [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()],
+    )
+    x = (rng.standard_normal((3, 3)) * 0.2).astype(np.float32)
+    right_on_openvino(model, {"x": x}, atol=1)
+
+
+def test_steps_of_single_elements_with_padding() -> None:
+    """It wrote over the heap."""
+    rng = np.random.default_rng(0)
+    constants = {
+        "s": np.float32(0.01),
+        "z": np.uint8(139),
+        "w": rng.standard_normal((16, 3, 1)).astype(np.float32),
+        "v": rng.standard_normal((5, 16, 5)).astype(np.float32),
+    }
+    model = make_model(
+        [
+            helper.make_node("DequantizeLinear", ["x", "s", "z"], ["d"]),
+            helper.make_node("Conv", ["d", "w"], ["c"], strides=[3], pads=[1, 2]),
+            helper.make_node("Conv", ["c", "v"], ["y"], pads=[2, 2]),
+        ],
+        [tensor("x", TensorProto.UINT8, ["n", 3, 2])],
+        [untyped("y")],
+        [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()],
+    )
+    for _ in range(4):
+        right_on_openvino(model, {"x": rng.integers(0, 255, (3, 3, 2)).astype(np.uint8)})
 
 
 def test_bodies_in_bodies() -> None:
