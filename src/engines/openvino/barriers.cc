@@ -210,21 +210,35 @@ bool leads_to_falling(const Graph& graph, const Node& first) {
   });
 }
 
+bool is_rounding(const Node& node) {
+  return is_op(node, "DequantizeLinear") || is_op(node, "QuantizeLinear");
+}
+
 // Whether some node that `wanted` takes makes the value, or what its elements are computed of.
 template <typename Wanted>
-bool is_computed_of(const Graph& graph, ValueId value, const Wanted& wanted) {
+bool is_computed_of(const Graph& graph, ValueId value, const Wanted& wanted,
+                    bool through_rounding = false) {
   return search(producer(graph, value), [&](const Node& node, const auto& add) {
     if (wanted(node)) return true;
-    if (!is_elementwise(node) && op_facts(node).moves == Moves::kNo) return false;
+    const bool passes = is_elementwise(node) || op_facts(node).moves != Moves::kNo ||
+                        (through_rounding && is_rounding(node));
+    if (!passes) return false;
     for (const ValueId v : node.inputs) add(producer(graph, v));
     return false;
   });
 }
 
+// The Softmax that makes the value, rounded or not.
+const Node* softmax_of(const Graph& graph, ValueId value) {
+  const Node* node = producer(graph, value);
+  while (node != nullptr && is_rounding(*node)) node = producer(graph, node->input(0));
+  return node != nullptr && is_op(*node, "Softmax") ? node : nullptr;
+}
+
 // Whether it is the result of an attention, or computed of its elements.
 bool comes_from_attention(const Graph& graph, ValueId value) {
   return is_computed_of(graph, value, [&](const Node& n) {
-    return is_op(n, "MatMul") && producer(graph, n.input(0), "Softmax") != nullptr;
+    return is_op(n, "MatMul") && softmax_of(graph, n.input(0)) != nullptr;
   });
 }
 
@@ -241,7 +255,9 @@ bool leads_to(const Graph& graph, ValueId value, const Wanted& wanted) {
   return std::any_of(uses.begin(), uses.end(), [&](Use use) {
     return search(&graph.node(use.node), [&](const Node& node, const auto& add) {
       if (wanted(node)) return true;
-      if (!is_elementwise(node) && op_facts(node).moves != Moves::kView) return false;
+      const bool passes =
+          is_elementwise(node) || is_rounding(node) || op_facts(node).moves == Moves::kView;
+      if (!passes) return false;
       for (const Use& next : graph.uses(node.outputs[0])) add(&graph.node(next.node));
       return false;
     });
@@ -274,29 +290,34 @@ bool is_swapped(const Graph& graph, ValueId value) {
 // The plugin makes one kernel of an attention and the transposes around it, which writes its result
 // over the queries where both have one shape. That is right where it transposes both or neither.
 bool transposes_one_side(const Graph& graph, const Node& product) {
-  const Node* softmax = producer(graph, product.input(0), "Softmax");
+  const Node* softmax = softmax_of(graph, product.input(0));
   if (!is_op(product, "MatMul") || softmax == nullptr) return false;
   ValueId queries;
-  const bool has_scores = is_computed_of(graph, softmax->input(0), [&](const Node& n) {
-    if (!is_op(n, "MatMul")) return false;
-    queries = n.input(0);
-    return true;
-  });
+  const bool has_scores = is_computed_of(
+      graph, softmax->input(0),
+      [&](const Node& n) {
+        if (!is_op(n, "MatMul")) return false;
+        queries = n.input(0);
+        return true;
+      },
+      /*through_rounding=*/true);
   if (!has_scores) return false;
-  const bool in = is_computed_of(graph, queries, swaps_places_and_heads);
+  const bool in = is_computed_of(graph, queries, swaps_places_and_heads, /*through_rounding=*/true);
   const bool out = leads_to(graph, product.outputs[0], swaps_places_and_heads);
   if (!in && !out) return false;
   // What is computed behind the transpose is computed before it.
   const std::optional<Use> use = sole_use(graph, product.outputs[0]);
   const bool joins_out = use && swaps_places_and_heads(graph.node(use->node)) &&
-                         !leads_to(graph, graph.node(use->node).outputs[0], is_elementwise);
+                         !leads_to(graph, graph.node(use->node).outputs[0], [](const Node& n) {
+                           return is_elementwise(n) || is_rounding(n);
+                         });
   return !joins_out || !is_swapped(graph, queries);
 }
 
 // The weights of an attention of which Einsum computes a part, and may transpose what it reads or
 // gives: nothing is made one kernel with it.
 bool is_weights_of_einsum(const Graph& graph, const Node& node, ValueId operand) {
-  const Node* softmax = producer(graph, operand, "Softmax");
+  const Node* softmax = softmax_of(graph, operand);
   if (softmax == nullptr) return false;
   if (is_op(node, "Einsum")) return true;
   return is_op(node, "MatMul") &&
@@ -316,8 +337,9 @@ bool is_turned_twice(const Graph& graph, const Node& node, ValueId operand) {
 // Whether the operand is that of a transpose, or the queries, of such an attention.
 bool is_side_of_attention(const Graph& graph, const Node& node, ValueId operand) {
   if (swaps_places_and_heads(node)) {
-    return is_computed_of(graph, operand,
-                          [&](const Node& n) { return transposes_one_side(graph, n); });
+    return is_computed_of(
+        graph, operand, [&](const Node& n) { return transposes_one_side(graph, n); },
+        /*through_rounding=*/true);
   }
   return is_op(node, "MatMul") && leads_to(graph, node.outputs[0], [&](const Node& n) {
            return is_op(n, "Softmax") && leads_to(graph, n.outputs[0], [&](const Node& product) {
