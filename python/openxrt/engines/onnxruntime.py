@@ -271,8 +271,17 @@ def wrong_optimizers(function: FunctionView) -> list[str]:
         if node.op == "DequantizeLinear" and len(node.inputs) > 2 and 2 not in node.constants
     }
     outputs = {port.name for port in function.outputs}
+    steps = {
+        type_.dtype
+        for node in function.nodes
+        if node.op == "QuantizeLinear"
+        for type_ in node.output_types
+        if type_ is not None
+    }
     quantizes = "QuantizeLinear" in makers.values()
     found = set()
+    if len(steps) > 1:  # moves a rounding across others, with the type of the one that it meets
+        found.add("QDQPropagationTransformer")
     for node in function.nodes:
         if may_multiply_a_vector(node):
             found.add("MatmulTransposeFusion")  # leaves out the transpose of what a vector follows

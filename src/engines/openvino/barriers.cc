@@ -64,6 +64,18 @@ bool comes_from(const Graph& graph, ValueId value, const Wanted& wanted) {
   });
 }
 
+// Whether parts of it are bytes with a sign that nothing has rounded since they were joined.
+bool joins_signed_bytes(const Graph& graph, ValueId value) {
+  return comes_from(graph, value, [&](const Node& joined) {
+    return is_op(joined, "Concat") &&
+           std::any_of(joined.inputs.begin(), joined.inputs.end(), [&](ValueId part) {
+             return comes_from(graph, part, [&](const Node& n) {
+               return is_op(n, "DequantizeLinear") && graph.type(n.input(0)).dtype == DType::kInt8;
+             });
+           });
+  });
+}
+
 bool is_dequantized(const Graph& graph, ValueId value) {
   return comes_from(graph, value, [](const Node& n) { return is_op(n, "DequantizeLinear"); });
 }
@@ -170,6 +182,7 @@ bool must_keep_scale(const Graph& graph, const Node& node) {
   if (is_op(node, "Clip")) return is_dequantized(graph, x);
   if (is_op(node, "Pad")) return !pads_rightly(graph, node);
   if (splits_quantized_summand(graph, node)) return true;
+  if (is_op(node, "Conv")) return joins_signed_bytes(graph, x);
   // The second of two roundings is not the first with other bounds.
   if (is_op(node, "QuantizeLinear") && producer(graph, x, "DequantizeLinear") != nullptr) {
     return true;
@@ -271,10 +284,10 @@ bool is_swapped(const Graph& graph, ValueId value) {
     const Node* node = producer(graph, value);
     if (node == nullptr || swaps_places_and_heads(*node)) return node != nullptr;
     if (!is_elementwise(*node)) return false;
-    // One element with axes is broadcast by a kernel, but for the second operand.
+    // As the first operand it is spread over the shape of the second.
     const auto is_number = [&](std::size_t i) {
       const Tensor* constant = node->input(i).valid() ? graph.constant(node->input(i)) : nullptr;
-      return constant != nullptr && (constant->rank() == 0 || (i == 1 && constant->count() == 1));
+      return i == 1 && constant != nullptr && constant->count() == 1;
     };
     ValueId next;
     for (std::size_t i = 0; i < node->inputs.size(); ++i) {
@@ -430,6 +443,21 @@ bool slopes_across_product(const Graph& graph, const Node& node) {
   return is_computed_of(graph, node.input(0), [](const Node& n) { return is_op(n, "MatMul"); });
 }
 
+// In a graph that quantises the plugin makes one kernel of a product and the factors and summands
+// behind it, and has none for those that are not one for all, or of the last axis.
+bool scales_product_by_place(const Graph& graph, const Node& node, ValueId operand) {
+  constexpr std::string_view kScaling[] = {"Add", "Div", "Mul", "Sub"};
+  const bool by_place =
+      is_among(node, kScaling) &&
+      std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
+        const Tensor* factors = v.valid() ? graph.constant(v) : nullptr;
+        return factors != nullptr && factors->count() > 1 && factors->dims().back() == 1;
+      });
+  return by_place && is_computed_of(
+                         graph, operand, [](const Node& n) { return is_op(n, "MatMul"); },
+                         /*through_rounding=*/true);
+}
+
 bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool has_scales) {
   const ValueId operand = node.inputs[at];
   if (!operand.valid() || graph.constant(operand) != nullptr ||
@@ -438,6 +466,7 @@ bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool ha
   }
   if (producer(graph, operand, "MaxPool") != nullptr && leads_to_falling(graph, node)) return true;
   if (reduces_three_axes(graph, operand) && leads_to_constants(graph, operand, node)) return true;
+  if (has_scales && scales_product_by_place(graph, node, operand)) return true;
   if (at > 0) return false;
   if (must_not_step_before(graph, node) || slopes_across_product(graph, node)) return true;
   if (must_not_join_attention(graph, node, operand)) return true;

@@ -454,7 +454,9 @@ def test_functions_of_a_recurrence(functions: list[str]) -> None:
 
 
 @pytest.mark.parametrize("behind", ["transposed", "as it is", "quantised"])
-@pytest.mark.parametrize("before", ["nothing", "number", "table", "transposed without"])
+@pytest.mark.parametrize(
+    "before", ["nothing", "number", "number first", "table", "transposed without"]
+)
 @pytest.mark.parametrize("product", ["MatMul", "Einsum", "MatMul of rounded weights"])
 def test_an_attention_as_long_as_it_has_heads(before: str, behind: str, product: str) -> None:
     """It is one kernel with the transposes at its sides, and may be written over its queries."""
@@ -468,7 +470,8 @@ def test_an_attention_as_long_as_it_has_heads(before: str, behind: str, product:
         turned = "queries" if before == "nothing" else "q1"
         nodes.append(helper.make_node("Transpose", ["q0"], [turned], **swap))
         if before != "nothing":
-            nodes.append(helper.make_node("Mul", ["q1", before], ["queries"]))
+            factors = ["number", "q1"] if before == "number first" else ["q1", before]
+            nodes.append(helper.make_node("Mul", factors, ["queries"]))
     if product != "Einsum":
         nodes.append(helper.make_node("Transpose", ["k"], ["keys"], perm=[0, 1, 3, 2]))
         nodes.append(helper.make_node("MatMul", ["queries", "keys"], ["scores"]))
@@ -537,6 +540,60 @@ def test_a_quantised_summand_whose_axis_is_divided() -> None:
         [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()],
     )
     right_on_openvino(model, {"x": rng.standard_normal((2, 3, 8)).astype(np.float32)})
+
+
+@pytest.mark.parametrize("op", ["Mul", "Add"])
+def test_a_number_per_head_behind_a_rounded_product(op: str) -> None:
+    """It did not compile."""
+    rng = np.random.default_rng(0)
+    constants = {
+        "s": np.float32(0.05),
+        "z": np.int8(0),
+        "half": np.array([0.5], np.float32),
+        "heads": rng.uniform(0.5, 1.5, (5, 1, 1)).astype(np.float32),
+    }
+    model = make_model(
+        [
+            helper.make_node("MatMul", ["a", "b"], ["m"]),
+            helper.make_node("QuantizeLinear", ["m", "s", "z"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+            helper.make_node("Mul", ["d", "half"], ["scaled"]),
+            helper.make_node(op, ["heads", "scaled"], ["y"]),
+        ],
+        [
+            tensor("a", TensorProto.FLOAT, [2, 5, 8, 3]),
+            tensor("b", TensorProto.FLOAT, [2, 5, 3, 8]),
+        ],
+        [untyped("y")],
+        [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()],
+    )
+    shapes = {"a": (2, 5, 8, 3), "b": (2, 5, 3, 8)}
+    feeds = {name: rng.standard_normal(s).astype(np.float32) for name, s in shapes.items()}
+    right_on_openvino(model, feeds, atol=0.04)  # a step, at most
+
+
+def test_parts_in_int8_that_are_joined_before_a_convolution() -> None:
+    """Their bytes were taken for such without a sign."""
+    rng = np.random.default_rng(0)
+    constants = {
+        "s": np.float32(0.015),
+        "z": np.int8(0),
+        "w": rng.integers(-99, 99, (2, 8, 3, 3)).astype(np.int8),
+        "ws": np.array([0.0028, 0.0024], np.float32),
+    }
+    model = make_model(
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+            helper.make_node("Concat", ["d", "d"], ["joined"], axis=1),
+            helper.make_node("DequantizeLinear", ["w", "ws"], ["kernel"], axis=0),
+            helper.make_node("Conv", ["joined", "kernel"], ["y"], pads=[1, 1, 1, 1]),
+        ],
+        [tensor("x", TensorProto.FLOAT, [2, 4, 1, 4])],
+        [untyped("y")],
+        [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()],
+    )
+    right_on_openvino(model, {"x": rng.standard_normal((2, 4, 1, 4)).astype(np.float32)})
 
 
 def test_a_second_rounding_with_other_bounds() -> None:
