@@ -125,3 +125,57 @@ def test_norms_in_other_dtypes(engine: str, norm: str, dtype: torch.dtype) -> No
         results.append([y.detach(), *(x.grad for x in arguments)])
     tolerance = 1e-9 if dtype == torch.float64 else 5e-2
     torch.testing.assert_close(results[1], results[0], rtol=tolerance, atol=tolerance)
+
+
+SIGNS = torch.tensor([-0.0, -0.0, 0.0, 0.0, -0.0, 2.0, -2.0, INF, -INF, INF, NAN, 0.0])
+SIDES = torch.tensor([-2.0, -0.0, -2.0, -0.0, 3.0, -0.0, 0.0, INF, -INF, -INF, 1.0, NAN])
+LARGE = torch.tensor([3e38, 1.8e38, 1e38, -3e38, 2.0**127, 0.3, 1.0, 0.0, NAN, INF])
+TAILS = torch.tensor([1e-20, 1e-12, 1e-8, 1e-7, 1e-5, 0.3, 0.5, 0.99, 0.0, 1.0, 2.0, NAN])
+BELOW_ZERO = torch.tensor([INF, 5.0, 0.5, -0.5, -1.3, -2.7, -10.1, -60.4, -500.25])
+LIMITS = torch.tensor([-1.0, 0.0, 1.0])
+BYTES, SIGNED = (torch.tensor([1, 2, 100], dtype=dtype) for dtype in (torch.uint8, torch.int8))
+COMPLEX = torch.tensor([2 + 3j, -2 - 0j, complex(-2.0, -0.0), 3e30 + 4e30j, 3e-30 + 4e-30j])
+
+AT_THE_EDGES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    "atan2": (torch.atan2, (SIGNS, SIDES)),
+    "hypot": (torch.hypot, (SIGNS, SIDES)),
+    "frexp": (lambda x: tuple(torch.frexp(x)), (LARGE,)),
+    "ndtri": (torch.special.ndtri, (TAILS,)),
+    "ndtri_double": (torch.special.ndtri, (TAILS.double(),)),
+    "trigamma": (lambda x: torch.polygamma(1, x), (BELOW_ZERO[:-1],)),
+    "polygamma": (lambda x: torch.polygamma(2, x), (BELOW_ZERO.double()[1:],)),
+    "zeta": (lambda x: torch.special.zeta(torch.tensor([[2.0], [3.0]]), x), (BELOW_ZERO,)),
+    "clamp_by_nan": (
+        lambda x: (x.clamp(min=NAN), x.clamp(max=NAN), x.clamp(NAN, 2), torch.clamp_min(x, NAN)),
+        (LIMITS,),
+    ),
+    "bucketize": (
+        lambda x, y: (
+            torch.bucketize(x, y),
+            torch.bucketize(x, y, right=True),
+            torch.searchsorted(y, x),
+        ),
+        (torch.tensor([NAN, 0.5, 0.0, -INF, INF]), LIMITS),
+    ),
+    "float8": (
+        lambda x: (x.to(torch.float8_e5m2).float(), x.to(torch.float8_e4m3fn).float()),
+        (torch.tensor([1e10, INF, -INF, NAN, 57344.0, 62000.0, 448.0]),),
+    ),
+    "uint8": (lambda x: (x + 300, x * 200, x - 300, x > -1, x == 300, 300 - x), (BYTES,)),
+    "int8": (lambda x: (x + 300, x < 300, x // 300, x % 300, x == 300), (SIGNED,)),
+    "complex_pad": (lambda z: (F.pad(z, (1, 1), value=1.0), F.pad(z, (2, 0))), (COMPLEX,)),
+    "complex_cat": (
+        lambda x, z: (torch.cat([x, z]), torch.stack([z[:3], x])),
+        (LIMITS.double(), COMPLEX),
+    ),
+    "complex_abs": (torch.abs, (COMPLEX,)),
+    "complex_angle": (torch.angle, (COMPLEX,)),
+}
+
+
+@pytest.mark.parametrize("name", AT_THE_EDGES)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_at_the_edges(engine: str, name: str) -> None:
+    function, arguments = AT_THE_EDGES[name]
+    actual, expected = compiled(function, engine)(*arguments), function(*arguments)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=0, equal_nan=True)

@@ -261,7 +261,10 @@ class Builder:
             raise Unsupported(
                 f"no conversion from {x.dtype} to {dtype}; complex numbers are not imported"
             )
-        return self.op("Cast", x, dtype=dtype, shape=x.shape, to=_ONNX_DTYPES[dtype])
+        # PyTorch stops at the largest number of float8_e4m3fn, and goes to infinity here.
+        saturate = 0 if dtype == torch.float8_e5m2 else None
+        to = _ONNX_DTYPES[dtype]
+        return self.op("Cast", x, dtype=dtype, shape=x.shape, to=to, saturate=saturate)
 
     def onnx_dtype(self, dtype: torch.dtype) -> int:
         """The number that ONNX's attributes have for a dtype."""
@@ -295,7 +298,7 @@ class Builder:
     def promote(self, *operands: Operand) -> list[Value]:
         """The operands in the dtype that PyTorch would compute in."""
         dtype = self.result_type(*operands)
-        return [self.operand(x, dtype) for x in operands]
+        return [self.operand(wrapped(x, dtype), dtype) for x in operands]
 
     def to_float(self, x: Value) -> Value:
         """Integers and bool as PyTorch's default floating dtype."""
@@ -421,6 +424,14 @@ class Builder:
             noop_with_empty_axes=1 if not axes else None,
             **attributes,
         )
+
+
+def wrapped(x: Operand, dtype: torch.dtype) -> Operand:
+    """A whole number as an operand of arithmetic in small integers has it: of what is too large
+    for them the lowest bits."""
+    if isinstance(x, Value) or dtype.is_floating_point or dtype.is_complex:
+        return x
+    return torch.tensor(x).to(dtype).item()
 
 
 def dims_of(shape: Sequence[int | torch.SymInt]) -> list[int | str | None]:

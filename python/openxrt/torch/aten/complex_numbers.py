@@ -18,7 +18,8 @@ from ..._core import Unsupported
 from ..builder import Builder, Int, Operand, Value
 from ..registry import complex_lowering, find
 from .creation import filled, full_like
-from .pointwise import add, atan2, div, mul, sub
+from .floating_point import atan2, hypot
+from .pointwise import add, div, mul, sub
 
 _REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
@@ -95,10 +96,10 @@ def _parts(b: Builder, x: object) -> tuple[Operand, Operand]:
     return x, 0  # type: ignore[return-value]
 
 
-def _value(b: Builder, x: object, like: Complex) -> Complex:
-    """An operand as a complex value of the dtype of `like`."""
+def _value(b: Builder, x: object, dtype: torch.dtype) -> Complex:
+    """An operand as a complex value with parts of that dtype."""
     re, im = _parts(b, x)
-    return Complex(b.operand(re, like.re.dtype), b.operand(im, like.re.dtype))
+    return Complex(b.operand(re, dtype), b.operand(im, dtype))
 
 
 # --- each part by itself --------------------------------------------------------------------------
@@ -151,12 +152,20 @@ _BY_PARTS = [
     "roll.default", "as_strided.default", "diagonal.default", "tril.default", "triu.default",
     "unfold.default", "index.Tensor", "gather.default", "index_select.default", "sum.dim_IntList",
     "sum.default", "mean.dim", "mean.default", "cumsum.default", "neg.default",
-    "constant_pad_nd.default", "zeros_like.default", "empty_like.default",
+    "zeros_like.default", "empty_like.default",
     "new_zeros.default", "new_empty.default", "zeros.default", "empty.memory_format",
     "empty_strided.default", "empty_permuted.default", "flatten.using_ints",
 ]  # fmt: skip
 for _name in _BY_PARTS:
     _by_parts(f"aten.{_name}")
+
+
+@complex_lowering("aten.constant_pad_nd.default")
+def constant_pad(b: Builder, x: Complex, pad: Sequence[Int], value: complex = 0) -> Complex:
+    function = find("aten.constant_pad_nd.default")
+    assert function is not None
+    filling = complex(value)
+    return Complex(function(b, x.re, pad, filling.real), function(b, x.im, pad, filling.imag))
 
 
 # --- real and complex operands together -----------------------------------------------------------
@@ -169,13 +178,14 @@ def _mixed(name: str, *places: int) -> None:
         function = find(name)
         assert function is not None
         operands: list[object] = list(args)
-        like = next(x for x in _flat(args) if isinstance(x, Complex))
+        assert b.out[0] is not None
+        dtype = real_dtype(b.out[0][0])
         for place in places:
             x = operands[place]
             operands[place] = (
-                [_value(b, item, like) for item in x]
+                [_value(b, item, dtype) for item in x]
                 if isinstance(x, (list, tuple))
-                else _value(b, x, like)
+                else _value(b, x, dtype)
             )
         re, im = (function(b, *[_part(x, i) for x in operands], **kwargs) for i in range(2))
         return _joined(re, im)
@@ -343,8 +353,7 @@ def to_copy(
 
 @complex_lowering("aten.abs.default")
 def absolute(b: Builder, x: Complex) -> Value:
-    pair = to_pair(b, x)
-    size = b.reduce("ReduceL2", pair, [x.rank], False)
+    size = hypot(b, x.re, x.im)
     return Value(size.id, size.dtype, x.shape, x.rank)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from ..builder import Builder, Operand, Value
 from ..registry import lowering, rewriting
 from .bits import INTEGERS
+from .pointwise import isinf
 
 
 def _extremum(aten: str, op: str) -> None:
@@ -49,7 +50,7 @@ def signbit(b: Builder, x: Value) -> Value:
 
 
 @lowering("aten.copysign.Tensor", "aten.copysign.Scalar")
-def copysign(b: Builder, x: Value, y: Operand) -> Value:
+def copysign(b: Builder, x: Operand, y: Operand) -> Value:
     left, right = (b.to_float(v) for v in b.promote(x, y))
     size = b.op("Abs", left)
     rank = max(left.rank, right.rank)
@@ -68,7 +69,37 @@ def hypot(b: Builder, x: Value, y: Value) -> Value:
     divisor = b.op("Where", is_zero, one, large, dtype=large.dtype, rank=rank)
     part = b.op("Div", small, divisor, rank=rank)
     root = b.op("Sqrt", b.op("Add", one, b.op("Mul", part, part, rank=rank), rank=rank))
-    return b.op("Mul", large, root, rank=rank)
+    size = b.op("Mul", large, root, rank=rank)
+    # Infinity by infinity is no number, and beside infinity NaN does not count.
+    endless = b.op("Or", isinf(b, left), isinf(b, right), rank=rank)
+    infinity = b.scalar(math.inf, size.dtype)
+    return b.op("Where", endless, infinity, size, dtype=size.dtype, rank=rank)
+
+
+@lowering("aten.atan2.default")
+def atan2(b: Builder, y: Operand, x: Operand) -> Value:
+    down, right = (b.to_float(v) for v in b.promote(y, x))
+    dtype, rank = down.dtype, max(down.rank, right.rank)
+    zero, one, pi = (b.scalar(number, dtype) for number in (0.0, 1.0, math.pi))
+
+    def where(condition: Value, yes: Value, no: Value) -> Value:
+        return b.op("Where", condition, yes, no, dtype=dtype, rank=rank)
+
+    # Of two infinities only the signs count.
+    endless = b.op("And", isinf(b, down), isinf(b, right), rank=rank)
+    above = where(endless, b.op("Sign", down), down)
+    below = where(endless, b.op("Sign", right), right)
+    angle = b.op("Atan", b.op("Div", above, below, rank=rank))
+    # Zeros have signs too, which are those of the side that they lie on.
+    turn = b.op("Mul", copysign(b, one, down), pi)
+    left_side = signbit(b, right)
+    turned = where(left_side, b.op("Add", angle, turn, rank=rank), angle)
+    # On the vertical axis the quotient is infinite, or 0/0 at the origin.
+    vertical = b.op("Equal", right, zero, dtype=torch.bool)
+    quarter = b.op("Mul", b.op("Sign", down), b.scalar(math.pi / 2, dtype))
+    origin = where(left_side, turn, down)
+    on_axis = where(b.op("Equal", down, zero, dtype=torch.bool), origin, quarter)
+    return where(vertical, on_axis, turned)
 
 
 @lowering("aten.angle.default")

@@ -159,7 +159,7 @@ def isnan(b: Builder, x: Value) -> Value:
 def isinf(b: Builder, x: Value) -> Value:
     if not x.dtype.is_floating_point:
         return _constant_like(b, x, False)
-    return b.op("IsInf", _wide(b, x), dtype=torch.bool, shape=x.shape)
+    return b.op("IsInf", wide(b, x), dtype=torch.bool, shape=x.shape)
 
 
 @lowering("aten.isfinite.default")
@@ -170,7 +170,7 @@ def isfinite(b: Builder, x: Value) -> Value:
     return b.op("Not", either, shape=x.shape)
 
 
-def _wide(b: Builder, x: Value) -> Value:
+def wide(b: Builder, x: Value) -> Value:
     """float16 and bfloat16 as float32, for ops that ONNX defines for wider types only."""
     return b.cast(x, torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
 
@@ -269,6 +269,8 @@ def clamp(b: Builder, x: Value, min: Number | None = None, max: Number | None = 
     operands: list[Operand] = [x, *[limit for limit in (min, max) if limit is not None]]
     dtype = b.result_type(*operands)
     x = b.cast(x, dtype)
+    if any(limit is not None and math.isnan(limit) for limit in (min, max)):
+        return _constant_like(b, x, math.nan)  # which engines' Clip does not give
     low = None if min is None else b.scalar(min, dtype)
     high = None if max is None else b.scalar(max, dtype)
     return b.op("Clip", x, low, high, shape=x.shape)
@@ -458,24 +460,6 @@ def _extremum(b: Builder, op: str, of_bools: str, x: Operand, y: Operand) -> Val
     left, right = b.promote(x, y)
     op = of_bools if left.dtype == torch.bool else op
     return b.op(op, left, right, rank=max(left.rank, right.rank))
-
-
-@lowering("aten.atan2.default")
-def atan2(b: Builder, y: Operand, x: Operand) -> Value:
-    down, right = b.promote(y, x)
-    down, right = b.to_float(down), b.to_float(right)
-    rank = max(down.rank, right.rank)
-    zero, pi = b.scalar(0.0, down.dtype), b.scalar(math.pi, down.dtype)
-    half_pi = b.scalar(math.pi / 2, down.dtype)
-    angle = b.op("Atan", b.op("Div", down, right, rank=rank))
-    up = b.op("GreaterOrEqual", down, zero, dtype=torch.bool)
-    turn = b.op("Where", up, pi, b.op("Neg", pi), dtype=down.dtype, rank=rank)
-    left_side = b.op("Less", right, zero, dtype=torch.bool)
-    turned = b.op("Where", left_side, b.op("Add", angle, turn), angle, dtype=down.dtype, rank=rank)
-    # On the vertical axis the quotient is infinite, or 0/0 at the origin.
-    vertical = b.op("Equal", right, zero, dtype=torch.bool)
-    sign = b.op("Sign", down)
-    return b.op("Where", vertical, b.op("Mul", sign, half_pi), turned, dtype=down.dtype, rank=rank)
 
 
 @lowering("aten.lerp.Scalar", "aten.lerp.Tensor")

@@ -256,12 +256,18 @@ def histogram_of_edges(
 def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
     usual = torch.isfinite(x) & (x != 0)
     size = torch.where(usual, x.abs(), 1.0)
+    # A quarter of large ones: the power of two above the largest number would be infinite, and the
+    # inverse of the one below it too small for engines that flush such numbers to zero.
+    large = size >= 1
+    size = torch.where(large, size / 4, size)
     exponent = torch.floor(torch.log2(size)) + 1
     mantissa = size / torch.exp2(exponent)
     # The logarithm of a number next to a power of two may round to the wrong side.
     exponent = torch.where(mantissa >= 1, exponent + 1, torch.where(mantissa < 0.5, exponent - 1,
                                                                     exponent))  # fmt: skip
-    mantissa = torch.where(usual, x / torch.exp2(exponent), x)
+    reduced = torch.where(large, x / 4, x)
+    mantissa = torch.where(usual, reduced / torch.exp2(exponent), x)
+    exponent = torch.where(large, exponent + 2, exponent)
     return mantissa, torch.where(usual, exponent, 0).to(torch.int32)
 
 

@@ -30,8 +30,10 @@ def _place(b: Builder, sorted_values: Value, x: Operand, int32: bool, right: boo
     left, wanted = b.promote(sorted_values, x)
     row = b.unsqueeze(left, left.rank - 1)
     column = b.unsqueeze(wanted, wanted.rank)
-    smaller = b.op("LessOrEqual" if right else "Less", row, column, dtype=torch.bool,
-                   rank=max(row.rank, column.rank))  # fmt: skip
+    # NaN comes after every number: it is not smaller, and no number is not smaller than it.
+    larger = b.op("Greater" if right else "GreaterOrEqual", row, column, dtype=torch.bool,
+                  rank=max(row.rank, column.rank))  # fmt: skip
+    smaller = b.op("Not", larger)
     count = b.reduce("ReduceSum", b.cast(smaller, torch.int64), [-1], False)
     return b.cast(count, torch.int32 if int32 else torch.int64)
 

@@ -84,12 +84,32 @@ def _hurwitz(s: Tensor | int, q: Tensor) -> Tensor:
     return total
 
 
+def _zeta_of_any(s: Tensor | int, q: Tensor) -> Tensor:
+    """Σ (q + k)^−s for arguments of either sign; of negative ones for whole s alone."""
+    # The sum over all whole k has period 1 in q: below zero it is taken where the formula holds,
+    # and less what comes before k = 0, which is (−1)^s Σ (1 − q + k)^−s.
+    left = q < 0
+    near = torch.where(left, q - torch.round(q), q)
+    right = torch.where(left, 1 - q, 1)
+    across = torch.where(left, 1 - near, 1)
+    here, there, before = _hurwitz(s, torch.stack([near, across, right])).unbind()
+    odd = s % 2 != 0
+    change = there - before
+    if isinstance(odd, Tensor):
+        change = torch.where(odd, -change, change)
+    elif odd:
+        change = -change
+    return torch.where(left, here + change, here)
+
+
 @rewriting("aten.polygamma.default")
 def polygamma(n: int, x: Tensor) -> Tensor:
     if n == 0:
         return digamma(x)
     value = computed(x)
-    result = (-1) ** (n + 1) * math.factorial(n) * _hurwitz(n + 1, value)
+    result = (-1) ** (n + 1) * math.factorial(n) * _zeta_of_any(n + 1, value)
+    if n == 1:  # of PyTorch's, this one has its limit at infinity, where the others are NaN
+        result = torch.where(value == math.inf, 0, result)
     pole = (value <= 0) & (value == torch.floor(value))
     return result_as(torch.where(pole, (-1) ** (n + 1) * math.inf, result), x)
 
@@ -97,7 +117,7 @@ def polygamma(n: int, x: Tensor) -> Tensor:
 @rewriting("aten.special_zeta.default")
 def zeta(s: Tensor, q: Tensor) -> Tensor:
     value, shift = torch.broadcast_tensors(computed(s), computed(q))
-    result = _hurwitz(value, shift)
+    result = _zeta_of_any(value, shift)
     pole = (shift <= 0) & (shift == torch.floor(shift))
     undefined = (shift <= 0) & (value != torch.floor(value))
     result = torch.where(undefined, math.nan, result)
