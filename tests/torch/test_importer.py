@@ -334,6 +334,13 @@ REWRITTEN = {
     "gamma": (lambda x: (torch.lgamma(x), torch.digamma(x), torch.polygamma(1, x)), P * 4 - 1),
     "erfinv": (lambda x: (torch.erfinv(x), torch.special.ndtri((x + 1) / 2)), X.tanh()),
     "bessel": (lambda x: (torch.i0(x), torch.special.i1e(x)), X * 4),
+    "combinations": (
+        lambda x: (
+            *(torch.combinations(x, r) for r in (1, 2, 3, 6)),
+            *(torch.combinations(x, r, with_replacement=True) for r in (1, 2, 3)),
+        ),
+        rand(5),
+    ),
     "median": (lambda x: (x.median(), *x.median(1), *x.nanmedian(0)), X),
     "mode": (lambda x: tuple(x.mode(1)), torch.tensor([[1.0, 2, 2, 1], [5, 4, 3, 3]])),
     "running extrema": (lambda x: (*x.cummax(1), *x.cummin(0), x.logcumsumexp(1)), X),

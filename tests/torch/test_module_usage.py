@@ -434,3 +434,162 @@ def test_methods_call_the_wrapper(runs: list[int]) -> None:
     assert len(runs) == 3
     assert plain.calls == module.calls == 1
     assert repr(type(plain)) == repr(type(module.twice.__self__))
+
+
+def products_under_autocast(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = x @ x.mT
+    return (
+        torch.einsum("bij,bjk->bik", y, x),
+        torch.tensordot(x[0], x, ([0], [1])),
+        torch.inner(x[0], x[1]),
+        torch.linalg.multi_dot([x[0], x[1].mT, x[0]]),
+        torch.linalg.matrix_power(x[:, :, :3], 3),
+        torch.cov(x[0]),
+    )
+
+
+@pytest.mark.parametrize("where", ["outside", "within"])
+def test_ops_that_pytorch_writes_in_others_under_autocast(where: str) -> None:
+    """torch.export takes them apart when autocast is off."""
+
+    class Products(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            if where == "outside":
+                return products_under_autocast(x)
+            with torch.autocast("cpu", torch.bfloat16):
+                return products_under_autocast(x)
+
+    module = Products().eval()
+    x = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0)) / 4
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=where == "outside"):
+        results = zip(xt.XRTModule(module, "native")(x), module(x), strict=True)
+    for actual, expected in results:
+        assert actual.dtype == expected.dtype == torch.bfloat16
+        assert_close(actual.float(), expected.float(), 5e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN", "RNNCell"])
+def test_recurrences_under_autocast(kind: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    module = getattr(nn, kind)(4, 5).eval()
+    x = torch.randn(*((2, 4) if kind == "RNNCell" else (3, 2, 4)))
+    with torch.no_grad(), torch.autocast("cpu", dtype):
+        actual, expected = xt.XRTModule(module, "native")(x), module(x)
+    flat = zip(*(torch.utils._pytree.tree_leaves(y) for y in (actual, expected)), strict=True)
+    for one, other in flat:
+        assert one.dtype == other.dtype
+        assert_close(one.float(), other.float(), 3e-2)
+
+
+class Counting(nn.Module):
+    """Writes a number, a list and a buffer; its results depend on the number when it `uses` it."""
+
+    def __init__(self, uses: bool) -> None:
+        super().__init__()
+        self.uses = uses
+        self.calls = 0
+        self.seen: list[int] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        self.seen.append(x.dim())
+        return x * (self.calls if self.uses else 2)
+
+
+def test_an_attribute_that_every_call_writes() -> None:
+    """A program has one value of it."""
+    module, x = Counting(True).eval(), torch.ones(2)
+    with pytest.raises(openxrt.Unsupported, match=r"every call of Counting writes 'calls'.*buffer"):
+        xt.XRTModule(module, "native")(x)
+    assert (module.calls, module.seen) == (0, [])
+    fast = xt.XRTModule(module, "native", fallback=True)
+    with torch.no_grad():
+        assert [fast(x)[0].item() for _ in range(3)] == [1, 2, 3]
+    assert module.calls == 3
+
+
+def test_an_attribute_that_decides_nothing(runs: list[int]) -> None:
+    module, x = Counting(False).eval(), torch.ones(2)
+    fast = xt.XRTModule(module, "native")
+    assert [fast(x)[0].item() for _ in range(3)] == [2, 2, 2]
+    assert (module.calls, module.seen) == (1, [1])  # as the trace left them
+    assert len(runs) == 3
+
+
+def test_an_attribute_that_the_first_call_writes(runs: list[int]) -> None:
+    class SetUp(nn.Module):
+        is_ready = False
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if self.is_ready:
+                return x * 3
+            self.is_ready = True
+            return x
+
+    fast, x = xt.XRTModule(SetUp().eval(), "native"), torch.ones(2)
+    assert [fast(x)[0].item() for _ in range(3)] == [1, 3, 3]
+    assert len(runs) == 2
+
+
+class Accumulating(nn.Module):
+    """Writes an argument before it reads the other one."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return y * 2
+
+
+def test_arguments_in_the_same_memory() -> None:
+    fast = xt.XRTModule(Accumulating().eval(), "native")
+    x, y = torch.zeros(3), torch.zeros(3)
+    assert fast(x, y).tolist() == [0, 0, 0]
+    assert x.tolist() == [1, 1, 1]
+    for given in ((x, x), (x, x[:3]), (x, x.view(3)[1:].expand(2))):
+        with pytest.raises(openxrt.Unsupported, match=r"argument 'x'.*memory with 'y'"):
+            fast(*given)
+        with pytest.raises(openxrt.Unsupported, match=r"argument 'x'.*memory with 'y'"):
+            xt.XRTModule(Accumulating().eval(), "native")(*given)
+    assert x.tolist() == [1, 1, 1]
+    left = xt.XRTModule(Accumulating().eval(), "native", fallback=True)
+    for given, expected in (((torch.zeros(3), y), 0), ((x, x), 4)):
+        with torch.no_grad():
+            assert left(*given).tolist() == [expected] * 3
+
+
+def test_arguments_that_are_views_of_each_other() -> None:
+    class Product(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x @ y
+
+    module, y = Product().eval(), torch.randn(4, 4)
+    fast = xt.XRTModule(module, "native")
+    for x in (y[0], y[1], torch.randn(4), y.view(16)[::5]):
+        assert_close(fast(x, y), module(x, y))
+
+
+def test_a_gradient_within_forward() -> None:
+    class Slope(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.func.grad(lambda y: (y**3).sum())(x)
+
+    module, x = Slope().eval(), torch.tensor([2.0])
+    with pytest.raises(openxrt.Unsupported, match=r"gradients \(torch\.func\.grad"):
+        xt.XRTModule(module, "native")(x)
+    assert xt.XRTModule(module, "native", fallback=True)(x).tolist() == [12]
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_arguments_and_weights_of_8_bits(dtype: torch.dtype) -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("scale", torch.tensor([1.0, 3.0]).to(dtype))
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return x.float() * self.scale.float(), (x.float() * 2).to(dtype)
+
+    module, x = Scaled().eval(), torch.tensor([1.5, -2.0]).to(dtype)
+    for actual, expected in zip(xt.XRTModule(module, "native")(x), module(x), strict=True):
+        assert actual.dtype == expected.dtype
+        assert_close(actual.float(), expected.float())

@@ -28,8 +28,8 @@ DTYPE_NAMES: dict[torch.dtype, str] = {
     torch.bool: "bool",
     torch.complex64: "complex64",
     torch.complex128: "complex128",
-    torch.float8_e4m3fn: "float8e4m3fn",
-    torch.float8_e5m2: "float8e5m2",
+    torch.float8_e4m3fn: "float8_e4m3fn",
+    torch.float8_e5m2: "float8_e5m2",
 }
 
 # Numbers of ONNX's TensorProto.DataType, for Cast and its kin.

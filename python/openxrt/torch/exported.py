@@ -41,6 +41,20 @@ def _layout(x: Any) -> object:
     return True if x.is_contiguous() else x.stride(), x.storage_offset()
 
 
+def _overlap(one: object, other: object) -> bool:
+    """Whether two tensors have memory in common, from their first to their last elements."""
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return False
+    if one.device != other.device or not one.numel() or not other.numel():
+        return False
+
+    def end(x: torch.Tensor) -> int:
+        last = sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
+        return x.data_ptr() + (last + 1) * x.element_size()
+
+    return one.data_ptr() < end(other) and other.data_ptr() < end(one)
+
+
 class Signature:
     """Which arguments a program serves: dtypes, dimensions of which None is any, and devices, under
     the autocast of this moment, whose conversions are traced with the rest."""
@@ -335,7 +349,7 @@ class Exported:
             wide = self.signature.lengths_open()
         self.is_wide = wide is not None
         with _PARAMETERS:
-            exported, self.results = trace(module, args, kwargs, wide)
+            exported, self.results, self.from_second_call = trace(module, args, kwargs, wide)
             self.state = State(module)
         self._values = self._traced_values(exported)
         by_strides = read_by_strides(exported.graph)
@@ -353,6 +367,19 @@ class Exported:
         self.by_name = self.state.all_places
         # What a program writes counts as no change: it is an input of every program.
         self.written = set(exported.graph_signature.buffers_to_mutate.values())
+        # The places of arguments that the program writes, by name.
+        written = set(exported.graph_signature.user_inputs_to_mutate.values())
+        self.written_arguments = {
+            name: place for place, (name, _) in enumerate(self._values) if name in written
+        }
+
+    def shared(self, flat: list[object]) -> tuple[str, str] | None:
+        """An argument that the program writes, and another one in the same memory."""
+        for name, place in self.written_arguments.items():
+            for other, value in enumerate(flat):
+                if other != place and _overlap(flat[place], value):
+                    return name, self._values[other][0]
+        return None
 
     def imported(self, state_as_inputs: bool) -> Imported:
         """The graph."""

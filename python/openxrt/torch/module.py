@@ -64,6 +64,12 @@ class _Inference(Exported):
 
     def run(self, flat: list[object], caches: list[object]) -> object:
         """The results for flat arguments that the signature fits, and the caches among them."""
+        if self.written_arguments and (names := self.shared(flat)) is not None:
+            raise Unsupported(
+                f"{type(self.module).__name__} writes its argument '{names[0]}', which shares "
+                f"memory with '{names[1]}': in a program each argument has memory of its own; pass "
+                "a copy"
+            )
         with self._lock:
             runner, frozen = self.choice.runner(self.unchanged)
         state = None
@@ -223,6 +229,9 @@ class EngineModule(torch.nn.Module):
                 if program.state.fits():
                     if program.state.is_substituted and torch.is_grad_enabled():
                         return self._forward_training(*args, **kwargs)
+                    if self.fallback and program.written_arguments and program.shared(flat):
+                        with torch.no_grad():
+                            return self._through_dynamo(*args, **kwargs)
                     return program.run(flat, caches)
                 self.recompile()  # the module is another one than was traced
                 break
@@ -250,6 +259,9 @@ class EngineModule(torch.nn.Module):
         program = None
         try:
             program = self._compile(args, kwargs, flat, kind)
+            if program.from_second_call:
+                with torch.no_grad():
+                    return self.wrapped(*args, **kwargs)
             return program.run(flat, caches)
         except Unsupported as error:
             with self._programs_lock:

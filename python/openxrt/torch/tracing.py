@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import gc
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -18,6 +20,8 @@ from torch.utils import _pytree as pytree
 
 from .._core import Unsupported
 from .aten.decompositions import export_decompositions
+from .attributes import PlainAttributes
+from .autocast import conversions_kept
 from .containers import Kind, Results, flatten, unflatten
 from .importer import one_at_a_time, place_in
 
@@ -46,14 +50,44 @@ def _without_collections() -> Iterator[None]:
             gc.enable()
 
 
+class Trace(NamedTuple):
+    """What a module computes for arguments like some."""
+
+    program: ExportedProgram
+    results: Results  # how its flat results are put together
+    # Whether it is so from the second call on only: the first one, which has not been made, writes
+    # attributes that forward reads.
+    from_second_call: bool
+
+
+def _are_same(one: ExportedProgram, other: ExportedProgram) -> bool:
+    """Whether two traces compute the same."""
+
+    def code(program: ExportedProgram) -> list[str]:
+        parts = program.graph_module.modules()
+        return [part.code for part in parts if isinstance(part, torch.fx.GraphModule)]
+
+    if code(one) != code(other) or one.constants.keys() != other.constants.keys():
+        return False
+    pairs = ((value, other.constants[name]) for name, value in one.constants.items())
+    return all(
+        x is y
+        or (isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor) and torch.equal(x, y))
+        for x, y in pairs
+    )
+
+
 @one_at_a_time
 def trace(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     wide: list[Any] | None = None,
-) -> tuple[ExportedProgram, Results]:
-    """The module for arguments like these, and how its flat results are put together.
+) -> Trace:
+    """The module for arguments like these.
+
+    A plain attribute that forward writes has one value in a program. A trace writes it too, so that
+    a second one shows whether results depend on it, and whether it is written anew by every call.
 
     Args:
         module: in the mode that it is to be traced in.
@@ -63,10 +97,44 @@ def trace(
             takes them.
 
     Raises:
-        Unsupported: control flow depends on data, or the results lie in a container that PyTorch
-            knows nothing of.
+        Unsupported: control flow depends on data, the results lie in a container that PyTorch
+            knows nothing of, or every call writes attributes that the results depend on.
     """
+    before = PlainAttributes(module)
+    try:
+        found = _traced(module, args, kwargs, wide)
+        if not before.changed():
+            return Trace(*found, False)
+        after_one = PlainAttributes(module)
+        again = _traced(module, args, kwargs, wide)
+    except BaseException:
+        before.restore()
+        raise
+    if _are_same(found[0], again[0]):
+        after_one.restore()
+        return Trace(*found, False)
+    written = after_one.changed()
+    before.restore()
+    if written:
+        names = ", ".join(f"'{name}'" for name in written)
+        raise Unsupported(
+            f"every call of {type(module).__name__} writes {names}, which its results depend on: a "
+            "program would have one value of it; let it be a buffer (register_buffer), or with "
+            "fallback=True PyTorch keeps it"
+        )
+    return Trace(*again, True)
+
+
+def _traced(
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    wide: list[Any] | None,
+) -> tuple[ExportedProgram, Results]:
     flat, kind, caches = flatten(args, kwargs)
+    flat = _each_by_itself(flat)
+    if not caches:
+        args, kwargs = pytree.tree_unflatten(flat, kind.spec)
     # Putting such a container together may make tensors, which only torch.export itself, and not
     # the decomposition after it, can take up.
     by_leaves = bool(caches) or any(_is_foreign(part.type) for part in _parts(kind.spec))
@@ -82,10 +150,11 @@ def trace(
         shapes = _by_parameter(module, *pytree.tree_unflatten(wide, kind.spec))
     try:
         products = attention_as_products([*flat, *module.parameters()])
-        with torch.no_grad(), products, _without_collections():
+        with torch.no_grad(), products, conversions_kept(), _without_collections():
             exported = torch.export.export(
                 callee, args, dict(kwargs), dynamic_shapes=shapes, strict=False
             )
+            _refuse_gradients(module, exported)
             return exported.run_decompositions(export_decompositions()), noted[0]
     except CANNOT_TRACE as error:
         raise cannot_be_traced(module, error) from error
@@ -100,6 +169,55 @@ def trace(
             "torch.utils._pytree.register_pytree_node tells it, or let the module give tensors, "
             "tuples, lists and dicts"
         ) from error
+
+
+def _refuse_gradients(module: torch.nn.Module, exported: ExportedProgram) -> None:
+    """Of torch.func.grad() and its like torch.export makes constants without values."""
+    if any(
+        isinstance(value, FakeTensor)
+        or (
+            isinstance(value, torch.Tensor)
+            and torch._C._functorch.is_functorch_wrapped_tensor(value)
+        )
+        for value in exported.constants.values()
+    ):
+        raise Unsupported(
+            f"{type(module).__name__} cannot be traced whole: its forward takes gradients "
+            "(torch.func.grad, jacrev, …), which torch.export does not trace; torch.compile with "
+            "backend 'openxrt' does, as do training mode and fallback=True"
+        )
+
+
+def _each_by_itself(flat: list[Any]) -> list[Any]:
+    """Arguments to trace with, none of which is a view or shares its memory with another.
+
+    PyTorch's trace would hold for arguments alone that share it in the same way.
+    """
+
+    def is_usual(x: Any) -> bool:
+        return (
+            type(x) is torch.Tensor
+            and x.layout == torch.strided
+            and not (x.requires_grad or x.is_quantized or x.is_conj() or x.is_neg())
+        )
+
+    def storage(x: torch.Tensor) -> int:
+        return x.untyped_storage()._cdata
+
+    usual = [x for x in flat if is_usual(x)]
+    counts = collections.Counter(map(storage, usual))
+
+    def alone(x: Any) -> Any:
+        if not is_usual(x) or (x._base is None and counts[storage(x)] == 1):
+            return x
+        memory = x.untyped_storage()
+        if counts[storage(x)] > 1:
+            memory = torch.UntypedStorage(memory.nbytes(), device=x.device)
+        empty = torch.empty(0, dtype=x.dtype, device=x.device)
+        return empty.set_(memory, x.storage_offset(), x.shape, x.stride())
+
+    with torch.no_grad():
+        return [alone(x) for x in flat]
 
 
 def cannot_be_traced(module: torch.nn.Module, error: Exception) -> Unsupported:

@@ -271,6 +271,24 @@ def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
     return mantissa, torch.where(usual, exponent, 0).to(torch.int32)
 
 
+@rewriting("aten.combinations.default")
+def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    # Without a list of places, which would be a constant: PyTorch loses those of rewrites.
+    if r == 0:
+        return x.new_empty(0)
+    if r == 1:
+        return x.unsqueeze(1)
+    count, step = x.shape[0], 0 if with_replacement else 1
+    if r == 2:
+        first, second = torch.triu_indices(count, count, step).unbind()
+        return torch.stack([x[first], x[second]], 1)
+    parts = []
+    for i in range(count):
+        rest = combinations(x[i + step :], r - 1, with_replacement)
+        parts.append(torch.cat([x[i].expand(rest.shape[0], 1), rest], 1))
+    return torch.cat(parts) if parts else x.new_empty(0, r)
+
+
 @rewriting("aten.lcm.default")
 def lcm(x: Tensor, y: Tensor) -> Tensor:
     common = torch.gcd(x, y)
