@@ -436,52 +436,6 @@ def test_methods_call_the_wrapper(runs: list[int]) -> None:
     assert repr(type(plain)) == repr(type(module.twice.__self__))
 
 
-def products_under_autocast(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    y = x @ x.mT
-    return (
-        torch.einsum("bij,bjk->bik", y, x),
-        torch.tensordot(x[0], x, ([0], [1])),
-        torch.inner(x[0], x[1]),
-        torch.linalg.multi_dot([x[0], x[1].mT, x[0]]),
-        torch.linalg.matrix_power(x[:, :, :3], 3),
-        torch.cov(x[0]),
-    )
-
-
-@pytest.mark.parametrize("where", ["outside", "within"])
-def test_ops_that_pytorch_writes_in_others_under_autocast(where: str) -> None:
-    """torch.export takes them apart when autocast is off."""
-
-    class Products(nn.Module):
-        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            if where == "outside":
-                return products_under_autocast(x)
-            with torch.autocast("cpu", torch.bfloat16):
-                return products_under_autocast(x)
-
-    module = Products().eval()
-    x = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0)) / 4
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=where == "outside"):
-        results = zip(xt.XRTModule(module, "native")(x), module(x), strict=True)
-    for actual, expected in results:
-        assert actual.dtype == expected.dtype == torch.bfloat16
-        assert_close(actual.float(), expected.float(), 5e-2)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN", "RNNCell"])
-def test_recurrences_under_autocast(kind: str, dtype: torch.dtype) -> None:
-    torch.manual_seed(0)
-    module = getattr(nn, kind)(4, 5).eval()
-    x = torch.randn(*((2, 4) if kind == "RNNCell" else (3, 2, 4)))
-    with torch.no_grad(), torch.autocast("cpu", dtype):
-        actual, expected = xt.XRTModule(module, "native")(x), module(x)
-    flat = zip(*(torch.utils._pytree.tree_leaves(y) for y in (actual, expected)), strict=True)
-    for one, other in flat:
-        assert one.dtype == other.dtype
-        assert_close(one.float(), other.float(), 3e-2)
-
-
 class Counting(nn.Module):
     """Writes a number, a list and a buffer; its results depend on the number when it `uses` it."""
 

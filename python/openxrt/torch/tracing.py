@@ -21,7 +21,6 @@ from torch.utils import _pytree as pytree
 from .._core import Unsupported
 from .aten.decompositions import export_decompositions
 from .attributes import PlainAttributes
-from .autocast import conversions_kept
 from .containers import Kind, Results, flatten, unflatten
 from .importer import one_at_a_time, place_in
 
@@ -150,7 +149,7 @@ def _traced(
         shapes = _by_parameter(module, *pytree.tree_unflatten(wide, kind.spec))
     try:
         products = attention_as_products([*flat, *module.parameters()])
-        with torch.no_grad(), products, conversions_kept(), _without_collections():
+        with torch.no_grad(), products, _without_collections():
             exported = torch.export.export(
                 callee, args, dict(kwargs), dynamic_shapes=shapes, strict=False
             )
@@ -202,7 +201,7 @@ def _each_by_itself(flat: list[Any]) -> list[Any]:
         )
 
     def storage(x: torch.Tensor) -> int:
-        return x.untyped_storage()._cdata
+        return x.untyped_storage().data_ptr()
 
     usual = [x for x in flat if is_usual(x)]
     counts = collections.Counter(map(storage, usual))
