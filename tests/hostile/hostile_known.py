@@ -16,6 +16,8 @@ TINY = 1e-25
 WIDE = 1 << 24
 LEAST = float(np.finfo(np.float32).tiny)  # of the normal numbers
 FEW = 4
+# What a row may ask for: see circumstances(), levels() and ways().
+FACTS = {"", "special", "wide", "zero", "level", "tiny", "shape", "unsorted", "shape is read"}
 
 
 def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
@@ -133,14 +135,15 @@ KNOWN = [
         ops="Adagrad Adam AffineGrid Attention BatchNormalization BiasGelu CausalConvWithState "
         "CDist Celu Conv ConvTranspose ConvTransposeWithDynamicPads "
         "DecoderMaskedMultiHeadAttention DeformConv DequantizeLinear DFT DynamicQuantizeLSTM "
-        "DynamicQuantizeMatMul Exp FusedConv FusedGemm FusedMatMul Gelu GroupNormalization "
+        "DynamicQuantizeMatMul Exp FusedConv FusedGemm FusedMatMul Gelu GlobalAveragePool "
+        "GroupNormalization "
         "GroupQueryAttention GRU HardSigmoid HyperConnectionPreMix "
         "InstanceNormalization Inverse LayerNormalization "
         "LinearClassifier LogSoftmax LpPool LRN LSTM MatMul MatMulIntegerToFloat MatMulNBits "
         "MeanVarianceNormalization MoE Momentum MultiHeadAttention NegativeLogLikelihoodLoss "
         "NGramRepeatBlock Normalizer QAttention ReduceLogSum ReduceLogSumExp Resize "
-        "RMSNormalization RNN RoiAlign RotaryEmbedding ScaledSiLU Selu SkipLayerNormalization "
-        "Softmax SoftmaxCrossEntropyLoss STFT TransposeMatMul Upsample",
+        "ReduceSumSquare RMSNormalization RNN RoiAlign RotaryEmbedding ScaledSiLU Selu "
+        "SkipLayerNormalization Softmax SoftmaxCrossEntropyLoss STFT TransposeMatMul Upsample",
         when="special",
     ),
     Known(
@@ -211,7 +214,7 @@ KNOWN = [
     Known(
         "differs",
         "An integer overflows, in float64, 64 or 32 bits",
-        ops="Abs Pow QGemm QLinearConv QuantizeLinear ReduceL1 ReduceL2 ReduceSum",
+        ops="Abs Pow QGemm QLinearConv QuantizeLinear ReduceL1 ReduceL2 ReduceSumSquare ReduceSum",
         when="wide",
     ),
     Known(
@@ -299,6 +302,13 @@ KNOWN = [
         when="unsorted",
         engines="onnxruntime",
     ),
+    Known(
+        "differs",
+        "log(exp(x) + 1) of float64 overflows in ONNX Runtime",
+        ops="Softplus",
+        when="special",
+        engines="onnxruntime",
+    ),
     # Results where native refuses. The texts are native's.
     Known(
         "lax",
@@ -360,6 +370,14 @@ KNOWN = [
         engines="openvino xla",
         text="negative dimension",
     ),
+    Known(
+        "lax",
+        "A picture without elements: ONNX Runtime reads none of it",
+        ops="RoiAlign",
+        engines="onnxruntime",
+        text="an empty image",
+    ),
+    Known("lax", "Lengths are bounded by what an engine needs", ops="Range", text="too long"),
     Known(
         "lax",
         "Nothing is written to what has no elements",

@@ -128,11 +128,8 @@ std::vector<Var> expand_grid_sample(Rule& r) {
     const Var g = squeeze(slice(places, {k}, {k + 1}, {2}), {2});
     const Var at = position(g, size, align);  // [batch, points]
     if (mode == "cubic") {
-      // In ONNX a place beyond the border is moved, too; mirrored places have mirrored neighbours.
-      const double edge = align ? 0 : 0.5;
-      const Var inside = both(greater(at, -edge), less(at, static_cast<double>(size) - 1 + edge));
-      const bool border = need_string(r.node, "padding_mode") == "border";
-      taps.push_back(cubic_taps(border ? where(inside, at, on_axis(r, at, size, align)) : at));
+      // Not the place is brought inside, but each element that it reads.
+      taps.push_back(cubic_taps(at));
       for (Tap& tap : taps.back()) tap.place = on_axis(r, tap.place, size, align);
     } else if (mode == "nearest") {
       nearest.push_back(r.e.op("Round", {on_axis(r, at, size, align)}));

@@ -144,20 +144,17 @@ const PjrtClient& client_for(const CompileOptions& options) {
 
 Support can_lower(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  // Said before sizes are: it is the same for all of them, and a program that nothing can run is
-  // refused when it is loaded.
-  const auto is_open = [&](ValueId v) {
-    return v.valid() && graph.type(v).is_tensor() && !graph.type(v).is_static();
+  // What is the same for all sizes comes before what these ones are: a program that nothing can run
+  // is then refused when it is loaded.
+  const auto refuse = [&](const std::string& reason) {
+    return Support::no(has_lowering(graph, id) ? reason : no_lowering(node));
   };
-  const bool sizes_are_open = std::any_of(node.inputs.begin(), node.inputs.end(), is_open) ||
-                              std::any_of(node.outputs.begin(), node.outputs.end(), is_open);
-  if (sizes_are_open && !has_lowering(graph, id)) return Support::no(no_lowering(node));
   for (const ValueId input : graph.dependencies(id)) {
-    if (auto reason = refuse_type(graph.value(input))) return Support::no("input " + *reason);
+    if (auto reason = refuse_type(graph.value(input))) return refuse("input " + *reason);
   }
   for (const ValueId output : node.outputs) {
     if (!output.valid()) continue;
-    if (auto reason = refuse_type(graph.value(output))) return Support::no("output " + *reason);
+    if (auto reason = refuse_type(graph.value(output))) return refuse("output " + *reason);
   }
   HloBuilder b(/*measure_only=*/true);
   GraphLowerer lowerer(b, graph, 0);
