@@ -533,6 +533,32 @@ def test_a_gradient_within_forward() -> None:
     assert xt.XRTModule(module, "native", fallback=True)(x).tolist() == [12]
 
 
+def test_sizes_among_the_results() -> None:
+    class Sized(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Size]]:
+            return x * 2, {"size": x.shape, "row": x[0].shape}
+
+    module = Sized().eval()
+    fast = xt.XRTModule(module, "native")
+    for rows in (2, 3, 5):  # as numbers, and as symbols
+        x = torch.ones(rows, 3)
+        actual, expected = fast(x)[1], module(x)[1]
+        assert actual == expected
+        assert all(type(size) is torch.Size for size in actual.values())
+
+
+def test_a_padding_mask_of_an_encoder() -> None:
+    """At positions that are no padding; PyTorch's fast path gives zeros at the others."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    module = nn.TransformerEncoder(layer, 2).eval()
+    x, mask = torch.randn(2, 3, 8), torch.tensor([[False] * 3, [False, False, True]])
+    with torch.no_grad():
+        expected = module(x, src_key_padding_mask=mask)
+    actual = xt.XRTModule(module, "native")(x, src_key_padding_mask=mask)
+    assert_close(actual[~mask], expected[~mask])
+
+
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
 def test_arguments_and_weights_of_8_bits(dtype: torch.dtype) -> None:
     class Scaled(nn.Module):

@@ -72,7 +72,7 @@ class _Parts:
         if kind is int and self.source == _ARGUMENT:
             self.tensors.append(value)
             return (_TENSOR, (_ARGUMENT, len(self.tensors) - 1))
-        if kind is list or kind is tuple:
+        if kind is list or kind is tuple or kind is torch.Size:
             return (_SEQUENCE, kind, *map(self.of, value))
         if kind is dict:
             return (_MAPPING, tuple(value), *map(self.of, value.values()))
@@ -172,11 +172,16 @@ def unflatten(kind: Kind, flat: Sequence[Any]) -> tuple[tuple[Any, ...], dict[st
     return args, kwargs, caches
 
 
+def _is_opened(value: object) -> bool:
+    """Whether a result is taken apart here: pytree makes a tuple of a torch.Size."""
+    return type(value) is torch.Size or is_cache(value)
+
+
 class Results:
     """How the flat results of a program are put together, as a run of the module showed."""
 
     def __init__(self, result: Any, kind: Kind, flat: Sequence[Any], caches: Sequence[Any]) -> None:
-        leaves, self._spec = pytree.tree_flatten(result, is_leaf=is_cache)
+        leaves, self._spec = pytree.tree_flatten(result, is_leaf=_is_opened)
         # What the program is to give.
         self._flat: list[Any] = []
         arguments = {
@@ -186,10 +191,11 @@ class Results:
         }
         parts = _Parts(arguments, self._flat, _RESULT)
         given = {id(cache): place for place, cache in enumerate(caches)}
-        # Per leaf of the result: the place of a flat result, or of a given cache, or a new cache.
+        # Per leaf of the result: the place of a flat result, or of a given cache, or the parts of a
+        # new one.
         self._leaves: list[tuple[int | None, int | None, Any]] = []
         for leaf in leaves:
-            if not is_cache(leaf):
+            if not _is_opened(leaf):
                 self._leaves.append((len(self._flat), None, None))
                 self._flat.append(leaf)
             elif id(leaf) in given:
