@@ -6,17 +6,11 @@ import numpy as np
 import onnxruntime
 import openxrt
 import pytest
+from on_engine import load_on
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
-from small_models import make_model, tensor, usable
+from small_models import make_model, tensor
 
 ENGINES = ["native", "openvino", "onnxruntime", "xla", "tvm"]
-
-
-def load(model: bytes, engine: str) -> openxrt.Program:
-    if not usable(engine):
-        pytest.skip(f"{engine} is not there")
-    engines = list(dict.fromkeys([engine, "native"]))
-    return openxrt.load(model, engine=engines, check_results=False, cache_dir="")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -36,7 +30,7 @@ def test_pads_that_cut(engine: str, mode: str, pads: tuple[int, int]) -> None:
         opset=19,
     )
     expected = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
-    np.testing.assert_array_equal(load(model, engine)(x), expected)
+    np.testing.assert_array_equal(load_on(model, engine)(x), expected)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -55,7 +49,7 @@ def test_pads_that_cut_all(engine: str, pads: tuple[int, int], constant: bool) -
         [numpy_helper.from_array(values, "p")] if constant else [],
         opset=19,
     )
-    program = load(model, engine)
+    program = load_on(model, engine)
     try:
         found = program.run(feeds)["y"]
     except openxrt.Error as error:
@@ -76,7 +70,7 @@ def test_nothing_compares_with_nan(engine: str, op: str) -> None:
         [tensor("y", TensorProto.BOOL, None)],
     )
     nan, one = np.full((2, 20), np.nan, np.float32), np.ones((2, 20), np.float32)
-    program = load(model, engine)
+    program = load_on(model, engine)
     for a, b in ((nan, one), (one, nan), (nan, nan)):
         assert not program.run({"a": a, "b": b})["y"].any()
 
@@ -89,7 +83,7 @@ def test_an_einsum_that_moves_nothing(engine: str, equation: str) -> None:
         [tensor("x", TensorProto.FLOAT, [4, 3])],
         [tensor("y", TensorProto.FLOAT, None)],
     )
-    program = load(model, engine)
+    program = load_on(model, engine)
     for x in (np.arange(12, dtype=np.float32).reshape(4, 3), np.ones((4, 3), np.float32)):
         np.testing.assert_array_equal(program.run({"x": x})["y"], np.einsum(equation, x))
 
@@ -109,7 +103,7 @@ def test_a_cache_that_turns_round(engine: str, start: int) -> None:
         opset=24,
     )
     x, u = np.zeros((1, 5, 2), np.float32), np.ones((1, 3, 2), np.float32)
-    program = load(model, engine)
+    program = load_on(model, engine)
     try:
         found = program.run({"x": x, "u": u, "i": np.array([start])})["y"]
     except openxrt.InvalidArgument:
@@ -140,7 +134,7 @@ def test_unique_of_nan(sorts: int) -> None:
         order = np.argsort(first)
         y, first, counts = y[order], first[order], counts[order]
         places = np.argsort(order)[places]
-    found = load(model, "native").run({"x": x}).values()
+    found = load_on(model, "native").run({"x": x}).values()
     for ours, numpys in zip(found, (y, first, places, counts), strict=True):
         np.testing.assert_array_equal(ours, numpys)
 
@@ -191,7 +185,7 @@ def test_flags_that_are_neither_0_nor_1(engine: str, name: str, value: int) -> N
         opset=23,
     )
     expected = onnxruntime.InferenceSession(model).run(None, feeds)[0]
-    found = load(model, engine).run(feeds)["y"]
+    found = load_on(model, engine).run(feeds)["y"]
     assert found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
@@ -209,7 +203,7 @@ def test_windows_of_channels(engine: str, size: int) -> None:
     squares = np.pad(x * x, [(0, 0), ((size - 1) // 2, size // 2), (0, 0), (0, 0)])
     sums = sum(squares[:, i : i + 5] for i in range(size))
     expected = x / (1 + 0.5 / size * sums) ** 0.75
-    np.testing.assert_allclose(load(model, engine)(x), expected, rtol=1e-5)
+    np.testing.assert_allclose(load_on(model, engine)(x), expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -229,7 +223,7 @@ def test_no_axes(engine: str, op: str, is_constant: bool) -> None:
     feeds = {"x": np.ones((1, 4, 1), np.float32)}
     if not is_constant:
         feeds["a"] = axes
-    assert load(model, engine).run(feeds)["y"].shape == (1, 4, 1)
+    assert load_on(model, engine).run(feeds)["y"].shape == (1, 4, 1)
 
 
 def slice_of_four(start: int, end: int, step: int) -> bytes:
@@ -250,7 +244,7 @@ def slice_of_four(start: int, end: int, step: int) -> bytes:
 def test_slices_to_the_largest_integer(engine: str, end: int, step: int) -> None:
     """As NumPy has them: backwards, nothing lies before the first and after the last."""
     x = np.arange(4, dtype=np.float32)
-    found = load(slice_of_four(2, end, step), engine)(x)
+    found = load_on(slice_of_four(2, end, step), engine)(x)
     np.testing.assert_array_equal(found, x[2:end:step])
 
 
@@ -263,7 +257,7 @@ def test_slices_that_begin_before_the_first(engine: str, start: int, end: int, s
     model = slice_of_four(start, end, step)
     x = np.arange(4, dtype=np.float32)
     expected = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
-    np.testing.assert_array_equal(load(model, engine)(x), expected)
+    np.testing.assert_array_equal(load_on(model, engine)(x), expected)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -280,7 +274,7 @@ def test_far_from_zero(engine: str, op: str, dtype: type) -> None:
         opset=20,
     )
     expected = np.sign(x) if op == "Erf" else np.maximum(x, 0)
-    np.testing.assert_allclose(load(model, engine)(x), expected, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(load_on(model, engine)(x), expected, rtol=1e-7, atol=1e-8)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -296,7 +290,7 @@ def test_shifts_of_bytes(engine: str, direction: str, size: int | str) -> None:
     )
     x, s = (a.ravel() for a in np.meshgrid(*(np.arange(n, dtype=np.uint8) for n in (256, 8))))
     expected = np.left_shift(x, s) if direction == "LEFT" else np.right_shift(x, s)
-    np.testing.assert_array_equal(load(model, engine).run({"x": x, "s": s})["y"], expected)
+    np.testing.assert_array_equal(load_on(model, engine).run({"x": x, "s": s})["y"], expected)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -308,7 +302,7 @@ def test_signs_of_unsigned_integers(engine: str, dtype: type) -> None:
         [tensor("x", kind, [3])],
         [tensor("y", kind, None)],
     )
-    found = load(model, engine)(np.array([0, 1, 100], dtype))
+    found = load_on(model, engine)(np.array([0, 1, 100], dtype))
     np.testing.assert_array_equal(found, np.array([0, 1, 1], dtype))
 
 
@@ -324,7 +318,7 @@ def test_the_mean_of_no_integers_is_zero(engine: str, dtype: type) -> None:
         [numpy_helper.from_array(np.array([1]), "axes")],
         opset=18,
     )
-    np.testing.assert_array_equal(load(model, engine)(np.zeros((2, 0), dtype)), [0, 0])
+    np.testing.assert_array_equal(load_on(model, engine)(np.zeros((2, 0), dtype)), [0, 0])
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -339,7 +333,7 @@ def test_a_list_per_axis_is_no_longer_than_a_rank(engine: str, op: str) -> None:
         opset=18,
     )
     with pytest.raises(openxrt.InvalidModel, match="2147483648 entries, but a tensor has at most"):
-        load(model, engine)
+        load_on(model, engine)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -372,7 +366,7 @@ def test_scales_of_rows_broadcast(
         opset=23,
     )
     expected = onnxruntime.InferenceSession(model).run(None, feeds)[0]
-    np.testing.assert_allclose(load(model, engine).run(feeds)["y"], expected, atol=1e-5)
+    np.testing.assert_allclose(load_on(model, engine).run(feeds)["y"], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -387,7 +381,7 @@ def test_a_normalisation_over_no_axes_is_over_all(engine: str) -> None:
     )
     x = np.array([[3, -1, 2], [0, 5, 3]], np.float32)
     wanted = (x - x.mean()) / x.std()
-    program = load(model, engine)
+    program = load_on(model, engine)
     np.testing.assert_allclose(program(x), wanted, rtol=1e-5)
 
 
@@ -402,7 +396,7 @@ def test_statistics_of_float64_are_float32(engine: str) -> None:
     )
     feeds = {"x": np.array([[1.0, 2, 4], [3, -1, 0]]), "s": np.array([1.0, 2, 3])}
     expected = onnxruntime.InferenceSession(model).run(None, feeds)
-    results = list(load(model, engine).run(feeds).values())
+    results = list(load_on(model, engine).run(feeds).values())
     assert results[1].dtype == np.float32
     np.testing.assert_allclose(results[0], expected[0], rtol=1e-5)
     np.testing.assert_allclose(results[1], feeds["x"].mean(1, keepdims=True), rtol=1e-6)
@@ -420,7 +414,7 @@ def test_shrinking_of_integers(engine: str, dtype: type) -> None:
     )
     x = np.array([0, 2, 3, 100, 255], dtype)
     expected = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
-    np.testing.assert_array_equal(load(model, engine)(x), expected)
+    np.testing.assert_array_equal(load_on(model, engine)(x), expected)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -439,7 +433,7 @@ def test_normalisation_of_each_type(engine: str, dtype: type) -> None:
     wide = x.astype(np.float64)
     centred = wide - wide.mean(1, keepdims=True)
     expected = centred / (wide.std(1, keepdims=True) + 1e-9)
-    found = load(model, engine)(x)
+    found = load_on(model, engine)(x)
     assert found.dtype == dtype
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=2e-3)
 
@@ -460,7 +454,7 @@ def test_axes_of_a_pad_in_32_bits(engine: str, is_constant: bool) -> None:
     feeds = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
     feeds |= {} if is_constant else operands
     expected = np.pad(feeds["x"], ((0, 0), (1, 2)))
-    np.testing.assert_array_equal(load(model, engine).run(feeds)["y"], expected)
+    np.testing.assert_array_equal(load_on(model, engine).run(feeds)["y"], expected)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -482,7 +476,7 @@ def test_attention_scores_of_old_and_new_keys(engine: str, is_open: bool) -> Non
     keys, values = (np.concatenate([feeds[f"old_{n}"], feeds[n]], 2) for n in "kv")
     scores = feeds["q"] @ keys.swapaxes(2, 3) / 2
     shares = np.exp(scores - scores.max(3, keepdims=True))
-    found = load(model, engine).run(feeds)
+    found = load_on(model, engine).run(feeds)
     np.testing.assert_allclose(found["s"], scores, rtol=1e-4, atol=1e-5)
     expected = shares / shares.sum(3, keepdims=True) @ values
     np.testing.assert_allclose(found["y"], expected, rtol=1e-4, atol=1e-5)
@@ -517,7 +511,7 @@ def test_attention_of_open_sizes(engine: str, rank: int, has_past: bool) -> None
         opset=24,
     )
     expected = onnxruntime.InferenceSession(model).run(None, feeds)
-    found = load(model, engine).run(feeds).values()
+    found = load_on(model, engine).run(feeds).values()
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
@@ -542,4 +536,4 @@ def test_what_a_choice_leaves_out_may_be_anything(kept: str, engine: str) -> Non
         [tensor("z", TensorProto.FLOAT, [7])],
         [numpy_helper.from_array(np.float32(0), "zero")],
     )
-    np.testing.assert_array_equal(load(model, engine)(x, y), expected)
+    np.testing.assert_array_equal(load_on(model, engine)(x, y), expected)

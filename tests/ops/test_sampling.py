@@ -6,17 +6,11 @@ import onnxruntime
 import openxrt
 import pytest
 import torch
+from on_engine import load_on
 from onnx import TensorProto, helper, numpy_helper
-from small_models import make_model, tensor, untyped, usable
+from small_models import make_model, tensor, untyped
 
 ENGINES = ["native", "openvino", "onnxruntime", "xla"]
-
-
-def load(model: bytes, engine: str) -> openxrt.Program:
-    if not usable(engine):
-        pytest.skip(f"{engine} is not there")
-    engines = list(dict.fromkeys([engine, "native"]))
-    return openxrt.load(model, engine=engines, check_results=False, cache_dir="")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -41,7 +35,7 @@ def test_points_outside(mode: str, padding: str, align: bool, engine: str) -> No
         padding,
         align_corners=align,
     )
-    np.testing.assert_allclose(load(model, engine)(x, grid), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(load_on(model, engine)(x, grid), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -56,7 +50,7 @@ def test_a_picture_without_rows(engine: str) -> None:
         [numpy_helper.from_array(np.array([[0, 0, 3, 3]], np.float32), "r")],
         opset=16,
     )
-    program = load(model, engine)
+    program = load_on(model, engine)
     for _ in range(2):
         found = program(np.ones((1, 2, 4, 4), np.float32), np.array([0]))
         np.testing.assert_array_equal(found, np.ones((1, 2, 2, 3), np.float32))
@@ -75,4 +69,4 @@ def test_a_cubic_of_bytes_keeps_their_range(engine: str) -> None:
         [numpy_helper.from_array(np.array([1, 1, 4, 8]), "sizes")],
     )
     expected = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
-    np.testing.assert_array_equal(load(model, engine)(x), expected)
+    np.testing.assert_array_equal(load_on(model, engine)(x), expected)
