@@ -11,6 +11,7 @@
 #include "onnx/proto.h"
 #include "ops/axes.h"
 #include "ops/deciding_operands.h"
+#include "ops/gate_functions.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -72,8 +73,10 @@ void check_lrn(const Graph& graph, const Node& node) {
   }
 }
 
-// The gates of recurrent ops are clipped to -clip and clip; 0 means that they are not.
-void check_clip(const Node& node) {
+// The gates of recurrent ops are clipped to -clip and clip; 0 means that they are not. Their
+// functions are looked at here, so that no engine has to.
+void check_gates(const Node& node) {
+  gate_functions(node);
   const float clip = node.attr_float("clip", 0.0F);
   if (!(clip >= 0)) invalid("clip is " + std::to_string(clip) + ", but 0 or more is wanted");
 }
@@ -147,7 +150,7 @@ void guard_inference(const Graph& graph, const Node& node) {
   if (!node.domain.empty()) return;
   check_axes(graph, node);
   check_lists_per_axis(graph, node);
-  if (node.op == "GRU" || node.op == "LSTM" || node.op == "RNN") check_clip(node);
+  if (node.op == "GRU" || node.op == "LSTM" || node.op == "RNN") check_gates(node);
   if (node.op == "GatherND") check_gather_nd(graph, node);
   if (node.op == "LRN") check_lrn(graph, node);
   if (node.op == "Einsum") check_einsum(node);

@@ -76,3 +76,12 @@ def test_attributes(op: str, attributes: dict[str, Any], engine: str) -> None:
 def test_a_threshold_below_zero(op: str, clip: float) -> None:
     with pytest.raises(openxrt.InvalidModel, match="clip"):
         openxrt.load(recurrence(op, clip=clip))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("functions", [["Foo"], ["Tanh", "Tanh"]])
+def test_functions_that_there_are_not(functions: list[str], engine: str) -> None:
+    if not usable(engine):
+        pytest.skip(f"{engine} is not there")
+    with pytest.raises(openxrt.InvalidModel, match=r"node 'RNN' \(RNN\): .*activation"):
+        openxrt.load(recurrence("RNN", activations=functions), engine=[engine])

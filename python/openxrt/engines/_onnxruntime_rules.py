@@ -286,7 +286,9 @@ def _split_to_sequence(node: NodeView) -> str:
 
 def _reduce(node: NodeView) -> str:
     """Axes that are known are counted from the front before it sees them."""
-    if len(node.inputs) > 1 and node.inputs[1] and 1 not in node.constants:
+    dims = _shape(node)
+    may_be_empty = dims is None or any(not isinstance(dim, int) or dim == 0 for dim in dims)
+    if may_be_empty and len(node.inputs) > 1 and node.inputs[1] and 1 not in node.constants:
         return "over no elements it ignores axes that are counted from the end"
     return _reduce_bool(node) if node.op in ("ReduceMax", "ReduceMin") else ""
 

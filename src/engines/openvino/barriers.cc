@@ -270,7 +270,7 @@ bool leads_to(const Graph& graph, ValueId value, const Wanted& wanted) {
       if (wanted(node)) return true;
       const bool passes =
           is_elementwise(node) || is_rounding(node) || op_facts(node).moves == Moves::kView;
-      if (!passes) return false;
+      if (!passes || !node.outputs[0].valid()) return false;
       for (const Use& next : graph.uses(node.outputs[0])) add(&graph.node(next.node));
       return false;
     });

@@ -716,9 +716,7 @@ std::optional<std::string> top_k(const Graph& graph, const Node& node) {
 std::optional<std::string> product(const Graph& graph, const Node& node) {
   const DType dtype = graph.type(node.input(0)).dtype;
   if (is_integer(dtype) && bit_width(dtype) >= 32) {
-    return "the CPU plugin computes products of wide integers in float32, which does not hold "
-           "their "
-           "sums";
+    return "the CPU plugin computes products of wide integers in float32, which cannot hold them";
   }
   const auto dims = graph.type(node.input(1)).static_dims();
   if (!dims) return std::nullopt;
