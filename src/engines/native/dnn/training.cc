@@ -296,10 +296,18 @@ std::unique_ptr<Kernel> create_relu_gradient(const KernelCreateContext& context)
         auto* to = dx.data<float>();
         constexpr std::int64_t kAtOnce = 1 << 14;
         k.parallel_for(y.count(), kAtOnce, [&](std::int64_t begin, std::int64_t end) {
+          // The gradient is read in any case: a read that depends on Y keeps the loop from being
+          // vectorised.
           if (keeps_nan) {
-            for (std::int64_t i = begin; i < end; ++i) to[i] = from[i] <= 0 ? 0 : gradient[i];
+            for (std::int64_t i = begin; i < end; ++i) {
+              const float kept = gradient[i];
+              to[i] = from[i] <= 0 ? 0.0F : kept;
+            }
           } else {
-            for (std::int64_t i = begin; i < end; ++i) to[i] = from[i] > 0 ? gradient[i] : 0;
+            for (std::int64_t i = begin; i < end; ++i) {
+              const float kept = gradient[i];
+              to[i] = from[i] > 0 ? kept : 0.0F;
+            }
           }
         });
       },
