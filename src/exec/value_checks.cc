@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/element.h"
@@ -14,6 +15,7 @@
 #include "ops/open_sizes.h"
 #include "ops/shape_inference.h"
 #include "ops/size_rules.h"
+#include "partition/fold.h"
 #include "passes/passes.h"
 #include "xrt/error.h"
 
@@ -146,6 +148,38 @@ std::optional<std::string> unfit(Graph graph, std::size_t most) {
   return unknown_size(graph);
 }
 
+// The nodes that a value is computed by, in order; none where some of it is an input of the graph.
+std::vector<NodeId> makers(const Graph& graph, ValueId value) {
+  std::set<NodeId> found;
+  std::vector<ValueId> todo = {value};
+  while (!todo.empty()) {
+    const Value& one = graph.value(todo.back());
+    todo.pop_back();
+    if (one.origin == Origin::kConstant) continue;
+    if (one.origin != Origin::kNode) return {};
+    if (!found.insert(one.producer).second) continue;
+    for (const ValueId v : graph.node(one.producer).inputs) {
+      if (v.valid()) todo.push_back(v);
+    }
+  }
+  std::vector<NodeId> ordered = graph.topological_order();
+  std::erase_if(ordered, [&](NodeId id) { return !found.contains(id); });
+  return ordered;
+}
+
+// What follows from constants alone; nothing where the value does not, or native is not there.
+std::optional<Tensor> computed(const Graph& graph, ValueId value, std::size_t most) {
+  if (const Tensor* constant = graph.constant(value)) return *constant;
+  const std::vector<NodeId> nodes = makers(graph, value);
+  const Evaluator evaluate = native_evaluator(most);
+  if (nodes.empty() || !evaluate) return std::nullopt;
+  const Extract part = extract(graph, nodes, {});
+  const auto at = std::find(part.outputs.begin(), part.outputs.end(), value);
+  const auto index = static_cast<std::size_t>(at - part.outputs.begin());
+  const std::vector<Data> results = evaluate(part.graph);
+  return results.at(index).is_tensor() ? std::optional(results[index].tensor()) : std::nullopt;
+}
+
 }  // namespace
 
 ValueChecks::ValueChecks(std::shared_ptr<const Graph> function, Judge judge, std::size_t most_bytes,
@@ -164,8 +198,10 @@ ValueChecks::ValueChecks(std::shared_ptr<const Graph> function, Judge judge, std
     if (const auto wrong = sizes_refusal(*function_, node)) wrong_ = said(node, *wrong);
   }
   if (judge == Judge::kKnown) return;
+  sized_ = sized_operands(*function_);
   // An engine that judges sizes by itself does so without the bound on memory.
   is_open_ =
+      !sized_.empty() ||
       std::find(decides_shapes_.begin(), decides_shapes_.end(), true) != decides_shapes_.end() ||
       (judge != Judge::kEngine && has_open_sizes());
 }
@@ -284,6 +320,21 @@ std::shared_ptr<const ValueChecks::Resolved> ValueChecks::resolved(
   return made;
 }
 
+void ValueChecks::check_sized(Graph graph) const {
+  if (sized_.empty()) return;
+  fold_known_values(graph);
+  for (const auto& [id, operand] : sized_) {
+    if (!graph.alive(id)) continue;  // inference knows its result
+    const Node& node = graph.node(id);
+    const auto sizes = deciding_sizes(graph, node, operand);
+    if (!sizes) continue;
+    const auto indices = computed(graph, node.input(operand.operand), most_bytes_);
+    if (!indices) continue;
+    const auto wrong = refusal(*indices, operand.decides, *sizes);
+    if (wrong) refuse(place(id, operand) + *wrong);
+  }
+}
+
 std::shared_ptr<const ValueChecks::Resolved> ValueChecks::infer(
     std::span<const Data> inputs) const {
   Graph graph = *function_;
@@ -308,6 +359,7 @@ std::shared_ptr<const ValueChecks::Resolved> ValueChecks::infer(
     made->sizes.push_back(one.sizes ? std::nullopt
                                     : deciding_sizes(graph, graph.node(one.node), one.operand));
   }
+  check_sized(graph);
   made->least_time = least_time(graph, /*narrow=*/false, threads_);
   if (judge_ == Judge::kAll) made->unfit = unfit(std::move(graph), most_bytes_);
   return made;

@@ -9,7 +9,7 @@
 //
 // Sizes are judged by type inference, once per set of sizes: the sets that were right are kept.
 // Values that the function computes from sizes alone (Shape, Gather, Concat, …) are followed as far
-// as inference does. Tensors on a device are not looked at.
+// as inference does; indices among them are computed. Tensors on a device are not looked at.
 //
 // An engine whose library may end the process (`crashes_on_values` in its manifest) is to see only
 // what was judged: run() says where a set of sizes leaves values without elements, by whose number
@@ -80,12 +80,15 @@ class ValueChecks {
   void append_key(std::span<const Data> inputs, Sizes& key) const;
   std::shared_ptr<const Resolved> resolved(std::span<const Data> inputs) const;
   std::shared_ptr<const Resolved> infer(std::span<const Data> inputs) const;
+  // Throws for indices that the function computes from sizes, at those of the graph's types.
+  void check_sized(Graph graph) const;
 
   std::shared_ptr<const Graph> function_;
   const Judge judge_;
   const std::size_t most_bytes_;
   const int threads_;
   std::vector<Check> checks_;
+  std::vector<SizedOperand> sized_;
   std::vector<bool> decides_shapes_;  // by input: its elements do
   bool is_open_ = false;              // sizes within the function are known only in a run
   std::string wrong_;                 // what is wrong with a constant; empty: nothing

@@ -548,6 +548,22 @@ std::vector<ComputedOperand> computed_operands(const Graph& graph) {
   return found;
 }
 
+std::vector<SizedOperand> sized_operands(const Graph& graph) {
+  std::vector<SizedOperand> found;
+  std::optional<Sources> sources;
+  for (const NodeId id : graph.nodes()) {
+    const Node& node = graph.node(id);
+    for (const DecidingOperand& operand : deciding_operands(node)) {
+      const ValueId v = node.input(operand.operand);
+      if (!v.valid() || operand.shapes || graph.value(v).origin != Origin::kNode) continue;
+      if (!sources) sources.emplace(graph);
+      if (sources->of(v) != Source::kSizes || is_in_range(graph, node, operand, v)) continue;
+      if (!origin_of(graph, v, /*in_order=*/true)) found.push_back({id, operand});
+    }
+  }
+  return found;
+}
+
 bool leaves_operands_unseen(const Graph& graph, const Node& node) {
   struct Body {
     const Graph* graph;

@@ -84,6 +84,15 @@ struct ComputedOperand {
 // decides (NonZero). Sub-graphs are not looked at.
 XRT_API std::vector<ComputedOperand> computed_operands(const Graph& graph);
 
+struct SizedOperand {
+  NodeId node;
+  DecidingOperand operand;
+};
+
+// Operands that decide addresses and that nodes of the graph compute from sizes alone: the numbers
+// of positions (Range of a Shape). They are known once the sizes are. Sub-graphs are not looked at.
+XRT_API std::vector<SizedOperand> sized_operands(const Graph& graph);
+
 // Whether a body of the node has an operand that nobody sees before a run: one that is computed,
 // and what comes from outside the body counts as that, or a constant that is wrong, which is an
 // error only if the body runs. The number of a Loop's turn is in range where its constant count

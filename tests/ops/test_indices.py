@@ -205,6 +205,39 @@ def test_sizes_that_disagree(engine: str, op: str) -> None:
     program(np.ones((1, 2, 10, 10), np.float32))
 
 
+def positions(*, table: int) -> bytes:
+    """y = table[0 … n - 1 of x's n rows], as models with learned positions have it."""
+    return make_model(
+        [
+            helper.make_node("Shape", ["x"], ["n"], start=0, end=1),
+            helper.make_node("Squeeze", ["n"], ["rows"]),
+            helper.make_node("Range", ["zero", "rows", "one"], ["at"]),
+            helper.make_node("Gather", ["table", "at"], ["y"], name="embed"),
+        ],
+        [tensor("x", TensorProto.FLOAT, ["n", 3])],
+        [tensor("y", TensorProto.FLOAT, ["n", 3])],
+        [
+            numpy_helper.from_array(np.ones((table, 3), np.float32), "table"),
+            numpy_helper.from_array(np.array(0), "zero"),
+            numpy_helper.from_array(np.array(1), "one"),
+        ],
+    )
+
+
+@pytest.mark.parametrize("table", [4, 5000])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_indices_that_follow_from_sizes(engine: str, table: int) -> None:
+    """One row more than the table has is an error, at whatever sizes a program ran before."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not installed")
+    program = openxrt.load(positions(table=table), engine=engine, strict=True)
+    for rows in (table, 1, table):
+        x = np.zeros((rows, 3), np.float32)
+        np.testing.assert_array_equal(program(x), np.ones((rows, 3), np.float32))
+        with pytest.raises(openxrt.Error, match=rf"(?s)'embed'.*\b{table}\b"):
+            program(np.zeros((table + 1, 3), np.float32))
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_features_count_from_the_first(engine: str) -> None:
     if not usable(engine):

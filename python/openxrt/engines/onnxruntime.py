@@ -18,7 +18,7 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -308,6 +308,7 @@ def wrong_optimizers(function: FunctionView) -> list[str]:
             found.add("QDQSelectorActionTransformer")  # reads zero points where only constants lie
         elif node.op in ("Gather", "Slice"):
             found.add("GatherSliceToSplitFusion")  # notes each place of an axis, if it be 2**31
+            found.add("GatherToSliceFusion")  # indices beyond the axis become its end, no error
     return sorted(found)
 
 
@@ -446,6 +447,19 @@ def _session_options(threads: int) -> onnxruntime.SessionOptions:
     return options
 
 
+def open_session(
+    model: bytes, options: onnxruntime.SessionOptions, *, disabled_optimizers: Iterable[str] = ()
+) -> onnxruntime.InferenceSession:
+    """Without its second attempt where the first one fails, which prints on the standard output."""
+    return onnxruntime.InferenceSession(
+        model,
+        options,
+        providers=CPU,
+        disabled_optimizers=list(disabled_optimizers),
+        enable_fallback=False,
+    )
+
+
 class _Answers:
     """What ONNX Runtime said about nodes, by their signatures; for the life of the process."""
 
@@ -459,7 +473,7 @@ class _Answers:
         options = _session_options(1)
         options.graph_optimization_level = OPTIMIZATION["disable"]
         try:
-            onnxruntime.InferenceSession(model, options, providers=CPU)
+            open_session(model, options)
         except FAILURES as error:
             return cause_of(error) or "it makes no session of the node"
         return ""
@@ -560,9 +574,7 @@ class OnnxRuntimeEngine:
 
         def start() -> onnxruntime.InferenceSession:
             try:
-                return onnxruntime.InferenceSession(
-                    model, options, providers=CPU, disabled_optimizers=disabled
-                )
+                return open_session(model, options, disabled_optimizers=disabled)
             except FAILURES as error:
                 raise EngineError(cause_of(error)) from error
 
@@ -583,7 +595,7 @@ class OnnxRuntimeEngine:
         options, spins = self.settings(function)
         options.graph_optimization_level = OPTIMIZATION["disable"]
         try:
-            session = onnxruntime.InferenceSession(bytes(blob), options, providers=CPU)
+            session = open_session(bytes(blob), options)
         except FAILURES as error:
             raise EngineError(cause_of(error)) from error
         return self.keep(make_session(session, function, [], None), spins)
