@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -150,6 +151,21 @@ std::string read_file(const std::filesystem::path& path) {
   std::string content(regular_size(file.get(), path), '\0');
   content.resize(read_up_to(file.get(), content, path));
   return content;
+}
+
+std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> entries;
+  std::error_code error;
+  std::filesystem::directory_iterator at(folder, error);
+  for (const std::filesystem::directory_iterator end; !error && at != end; at.increment(error)) {
+    entries.push_back(at->path());
+  }
+  if (error) {
+    errno = error.value();
+    fail("read", folder);
+  }
+  std::sort(entries.begin(), entries.end());
+  return entries;
 }
 
 // Where a new file goes, and how.

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "xrt/export.h"
 
@@ -43,6 +44,8 @@ class XRT_API MappedFile {
 };
 
 XRT_API std::string read_file(const std::filesystem::path& path);
+// What lies in a folder, sorted. Of one that cannot be read it is an error, never less than all.
+XRT_API std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& folder);
 // Readers see the old content or all of the new, also after a crash: a temporary file beside it,
 // flushed, renamed over it. Mode 0600.
 XRT_API void write_file_atomic(const std::filesystem::path& path, std::string_view content);

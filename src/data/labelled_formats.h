@@ -29,8 +29,6 @@ std::unique_ptr<LabelledSet> open_arrays(const std::vector<std::filesystem::path
 // ".jpg" of "A.JPG".
 std::string file_ending(const std::filesystem::path& path);
 bool is_picture_file(const std::filesystem::path& path);
-// What lies in a folder, in order of name. kNotFound or kIo where it cannot be read.
-std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& folder);
 // Whether an array of that name holds labels.
 bool is_label_name(const std::string& name);
 // A part file by its name: part-00000.

@@ -121,21 +121,6 @@ bool is_part_file(const fs::path& path) {
                      [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-std::vector<fs::path> folder_entries(const fs::path& folder) {
-  std::vector<fs::path> entries;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    entries.push_back(at->path());
-  }
-  if (error) {
-    throw Error(
-        error == std::errc::no_such_file_or_directory ? ErrorCode::kNotFound : ErrorCode::kIo,
-        fmt::format("{}: {}", folder.string(), error.message()));
-  }
-  std::sort(entries.begin(), entries.end());
-  return entries;
-}
-
 const std::vector<std::string>& labelled_formats() {
   static const std::vector<std::string> names = {"auto", "ofrecord", "folders", "arrays", "csv"};
   return names;

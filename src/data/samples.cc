@@ -28,15 +28,8 @@ std::string folder_name(const std::string& input) {
 }
 
 std::vector<fs::path> files_of(const fs::path& folder) {
-  std::vector<fs::path> files;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.is_regular_file()) files.push_back(entry.path());
-  }
-  if (error) {
-    throw Error(ErrorCode::kNotFound, fmt::format("{}: {}", folder.string(), error.message()));
-  }
-  std::sort(files.begin(), files.end());
+  std::vector<fs::path> files = folder_entries(folder);
+  std::erase_if(files, [](const fs::path& file) { return !fs::is_regular_file(file); });
   return files;
 }
 

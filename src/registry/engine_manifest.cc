@@ -4,9 +4,9 @@
 #include <dlfcn.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "isolation/names.h"
 #include "registry/engine_provider.h"
 #include "registry/library_file.h"
@@ -52,10 +52,9 @@ fs::path manifest_file(const fs::path& library) {
 
 EngineManifest read_engine_manifest(const fs::path& file) {
   EngineManifest manifest;
-  std::ifstream stream(file);
-  if (!stream) return manifest;
+  if (!fs::exists(file)) return manifest;
   try {
-    const nlohmann::json json = nlohmann::json::parse(stream);
+    const nlohmann::json json = nlohmann::json::parse(read_file(file));
     manifest.install = json.value("install", "");
     manifest.libraries = json.value("libraries", manifest.libraries);
     manifest.language = json.value("language", manifest.language);

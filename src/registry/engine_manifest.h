@@ -70,7 +70,7 @@ struct EngineManifest {
 // it is not as above.
 XRT_API EngineManifest engine_manifest(const std::string& engine);
 
-// The same of a file; empty where there is none.
+// The same of a file; empty where there is none. Throws kIo where it cannot be read.
 EngineManifest read_engine_manifest(const std::filesystem::path& file);
 
 // Where the manifest of an engine's library lies.

@@ -13,6 +13,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/nearest.h"
 #include "isolation/isolated_engine.h"
@@ -41,14 +42,11 @@ std::string engine_of(const fs::path& file) {
   return name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
 }
 
+// Throws kIo where the folder cannot be read: fewer engines than there are would be another plan.
 void list_folder(const fs::path& folder, std::vector<fs::path>& files) {
-  std::error_code error;
-  std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (!engine_of(entry.path()).empty()) found.push_back(entry.path());
+  for (fs::path& file : folder_entries(folder)) {
+    if (!engine_of(file).empty()) files.push_back(std::move(file));
   }
-  std::sort(found.begin(), found.end());
-  files.insert(files.end(), found.begin(), found.end());
 }
 
 // The folders are read whenever somebody asks for engines; what is odd about them is said once.
@@ -74,7 +72,8 @@ void warn_of_hidden(const std::vector<fs::path>& files) {
 // Built-in libraries first, then what XRT_ENGINE_PATH (folders or files, separated by ':') adds.
 std::vector<fs::path> library_files() {
   std::vector<fs::path> files;
-  list_folder(own_folder() / "xrt" / "engines", files);
+  const fs::path built_in = own_folder() / "xrt" / "engines";
+  if (fs::exists(built_in)) list_folder(built_in, files);
   if (const char* path = std::getenv("XRT_ENGINE_PATH")) {
     std::stringstream entries{std::string(path)};
     for (std::string entry; std::getline(entries, entry, ':');) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Libraries of users' ops: opened once, never closed.
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -8,6 +7,7 @@
 #include <new>
 #include <sstream>
 
+#include "base/file.h"
 #include "registry/engine_failure.h"
 #include "registry/library_file.h"
 #include "xrt/op.h"
@@ -87,13 +87,10 @@ void load_op_path() {
       load_op_library(entry);
       continue;
     }
-    std::vector<fs::path> files;
-    for (const auto& found : fs::directory_iterator(entry)) {
-      const std::string name = found.path().filename().string();
-      if (name.starts_with("libxrt_op_") && name.ends_with(".so")) files.push_back(found.path());
+    for (const fs::path& file : folder_entries(entry)) {
+      const std::string name = file.filename().string();
+      if (name.starts_with("libxrt_op_") && name.ends_with(".so")) load_op_library(file);
     }
-    std::sort(files.begin(), files.end());
-    for (const fs::path& file : files) load_op_library(file);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "base/hash.h"
 #include "xrt/error.h"
@@ -97,28 +98,41 @@ TEST(File, ErrorsNameThePathAndLeaveNothingBehind) {
   EXPECT_THROW(write_file_atomic("/dev/full/x", "x"), Error);
 }
 
-// Every write of this process fails: a file of 4 bytes is all there may be.
-class TinyFiles {
+// A limit of this process, as long as the object lives.
+class Limit {
  public:
-  TinyFiles() {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit tiny{4, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &tiny);
+  Limit(__rlimit_resource kind, rlim_t most) : kind_(kind) {
+    ::getrlimit(kind_, &before_);
+    const rlimit less{most, before_.rlim_max};
+    ::setrlimit(kind_, &less);
   }
-  ~TinyFiles() { ::setrlimit(RLIMIT_FSIZE, &before_); }
-  TinyFiles(const TinyFiles&) = delete;
-  TinyFiles& operator=(const TinyFiles&) = delete;
+  ~Limit() { ::setrlimit(kind_, &before_); }
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
 
  private:
+  __rlimit_resource kind_;
   rlimit before_{};
 };
+
+ErrorCode code_of_listing(const fs::path& folder) {
+  try {
+    folder_entries(folder);
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(folder.string()), std::string::npos);
+    return error.code();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return ErrorCode::kInternal;
+}
 
 TEST(File, ABoundOnFilesIsAnErrorAndNoSignal) {
   const TemporaryFolder folder("file_test");
   const fs::path path = folder.path() / "file";
   write_output_file(path, "old");
   try {
-    const TinyFiles tiny;
+    // A file of 4 bytes is all there may be.
+    const Limit tiny(RLIMIT_FSIZE, 4);
     write_output_file(path, "what is longer than that");
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
@@ -130,6 +144,17 @@ TEST(File, ABoundOnFilesIsAnErrorAndNoSignal) {
   sigset_t waiting;
   ::sigpending(&waiting);
   EXPECT_EQ(::sigismember(&waiting, SIGXFSZ), 0);
+}
+
+TEST(File, EntriesOfAFolderAreAllOfThemOrAnError) {
+  const TemporaryFolder folder("file_test");
+  for (const char* name : {"b", "a", "c"}) write_file_atomic(folder.path() / name, "x");
+  const std::vector<fs::path> wanted = {folder.path() / "a", folder.path() / "b",
+                                        folder.path() / "c"};
+  EXPECT_EQ(folder_entries(folder.path()), wanted);
+  EXPECT_EQ(code_of_listing(folder.path() / "none"), ErrorCode::kNotFound);
+  const Limit no_descriptors(RLIMIT_NOFILE, 0);
+  EXPECT_EQ(code_of_listing(folder.path()), ErrorCode::kIo);
 }
 
 TEST(File, NewFilesThatAreNotPutLeaveTheOldOnes) {

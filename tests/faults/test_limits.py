@@ -208,7 +208,7 @@ def test_descriptors_that_are_few(model: Path) -> None:
         acts.append(lambda: bool(openxrt.quantize.quantize(model, model + ".q", weights="int8")))
         acts.append(lambda: openxrt.Trainer(model, loss="mse").save(model + ".s") is None)
         found = set()
-        for more in range(0, 8, 2):
+        for more in range(8):
             for act in acts:
                 used = max(map(int, os.listdir("/proc/self/fd")))
                 resource.setrlimit(resource.RLIMIT_NOFILE, (used + more, hard))
@@ -223,3 +223,24 @@ def test_descriptors_that_are_few(model: Path) -> None:
         print(sorted(found - {{True}}), all(act() for act in acts))
     """
     assert run(code, model) == "['told'] True"
+
+
+def test_engines_are_listed_or_it_is_an_error(model: Path) -> None:
+    """A folder that cannot be read is not one without engines."""
+    code = """
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        import openxrt.engines
+        from importlib.metadata import entry_points
+        used = max(map(int, os.listdir("/proc/self/fd")))
+        found = set()
+        for more in range(3):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (used + more, hard))
+            try:
+                found.add(tuple(openxrt.engines()))
+            except (openxrt.Error, OSError) as error:
+                found.add("Too many open files" in str(error))
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        print(found == {True, tuple(openxrt.engines())})
+    """
+    assert run(code, model) == "True"

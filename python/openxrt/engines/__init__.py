@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import os
 import sys
 from functools import lru_cache
 from importlib.util import find_spec
@@ -64,10 +65,15 @@ BUILT_IN = {
 
 @lru_cache(maxsize=1)
 def declared() -> dict[str, EntryPoint]:
-    """Engines of other packages, by name. Two of one name: the first package by name has it."""
+    """Engines of other packages, by name. Two of one name: the first package by name has it.
+
+    Raises OSError where this process can open no file.
+    """
     from importlib.metadata import entry_points  # slow to import, rarely needed
 
     found: dict[str, EntryPoint] = {}
+    # entry_points() passes over folders that it cannot read, and the answer is kept.
+    os.close(os.open(__file__, os.O_RDONLY))
     for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.name, e.value)):
         found.setdefault(entry.name, entry)
     return found
