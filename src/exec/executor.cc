@@ -69,8 +69,8 @@ ValueChecks::Judge judge_for(const Engine& engine, const ProgramOptions& options
   if (engine_manifest(engine.name()).crashes_on_values) return ValueChecks::Judge::kAll;
   // An engine that judges sizes does so without limits of time and memory in mind.
   const bool is_bounded = options.deadline_s > 0 || options.max_memory_bytes > 0;
-  const bool judges = checks_values(engine) && !is_bounded;
-  return judges ? ValueChecks::Judge::kEngine : ValueChecks::Judge::kHere;
+  if (is_bounded) return ValueChecks::Judge::kBounded;
+  return checks_values(engine) ? ValueChecks::Judge::kEngine : ValueChecks::Judge::kHere;
 }
 
 }  // namespace

@@ -240,7 +240,7 @@ bool ValueChecks::has_open_sizes() const {
   };
   if (judge_ == Judge::kAll && unknown_size(graph)) return true;
   if (std::none_of(graph.inputs().begin(), graph.inputs().end(), is_open)) return false;
-  if (judge_ == Judge::kAll) return true;
+  if (judge_ == Judge::kAll || judge_ == Judge::kBounded) return true;
   const auto waits = [](const Check& check) { return !check.sizes; };
   if (std::any_of(checks_.begin(), checks_.end(), waits)) return true;
   const std::vector<NodeId> nodes = graph.nodes();

@@ -41,7 +41,8 @@ class ValueChecks {
     kKnown,   // what is wrong before any run; the engine judges values and all other sizes
     kEngine,  // judges sizes that only a run knows by itself
     kHere,
-    kAll,  // and the engine is to see none that were not judged
+    kBounded,  // and holds all that only a run knows to bounds of memory and time
+    kAll,      // and the engine is to see none that were not judged
   };
 
   // Of the function's graph, which runs on so many threads. No value that operands give a size may

@@ -89,6 +89,40 @@ def test_sizes_of_a_run_are_bounded(kind: str, engine: str, isolated: bool) -> N
     assert np.isfinite(program.run({"s": small, "x": x})["y"]).all()
 
 
+@pytest.mark.parametrize("op", ["Add", "MatMul", "Concat"])
+@pytest.mark.parametrize("engine", [*ENGINES, "onnxruntime"])
+def test_what_open_sizes_make_is_bounded(engine: str, op: str) -> None:
+    """No operand gives the size: it follows from those of the inputs."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not usable here")
+    nodes = [helper.make_node(op, ["x", "w"], ["v0"], name="grow")]
+    if op == "Concat":
+        nodes = [
+            helper.make_node(op, [name, name], [f"v{k}"], name="grow" * (k > 10), axis=0)
+            for k, name in enumerate(["x", *(f"v{k}" for k in range(24))])
+        ]
+    nodes.append(helper.make_node("ReduceMax", [nodes[-1].output[0]], ["y"], keepdims=0))
+    program = openxrt.load(
+        make_model(
+            nodes,
+            [tensor("x", FLOAT, ["a", 1]), tensor("w", FLOAT, [1, "b"])],
+            [tensor("y", FLOAT, [])],
+        ),
+        engine=list(dict.fromkeys([engine, "native"])),
+        max_memory_bytes=64 * MIB,
+        cache_dir="",
+    )
+    before = peak_kib()
+    row = np.ones(8192, np.float32)
+    with pytest.raises(openxrt.ResourceError, match=r"'grow.*max_memory_bytes"):
+        program.run({"x": row[:, None], "w": row[None, :]})
+    assert peak_kib() - before < 128 << 10
+    if op != "Concat":
+        assert program.run({"x": row[:4, None], "w": row[None, :4]})["y"] == (
+            2 if op == "Add" else 1
+        )
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int16", "float32", "int64"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_ranges_of_a_run_are_bounded(engine: str, dtype: str) -> None:
