@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/xla/hlo_builder.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -77,6 +79,21 @@ std::string hlo_type(DType dtype, const Dims& dims) {
   return out + ">";
 }
 
+// Hlo::copies of what an op makes. Those that XLA computes on their own begin anew.
+std::int64_t copies_of(std::string_view op, const Hlos& operands) {
+  constexpr auto kOnTheirOwn = std::to_array<std::string_view>(
+      {"convolution", "custom_call", "dot_general", "fft", "func.call", "optimization_barrier",
+       "reduce", "reduce_window", "scatter", "sort", "while"});
+  if (std::find(kOnTheirOwn.begin(), kOnTheirOwn.end(), op) != kOnTheirOwn.end()) return 1;
+  std::int64_t all = 0;
+  std::int64_t most = 1;
+  for (const Hlo& operand : operands) {
+    all += operand.copies;
+    most = std::max(most, operand.copies);
+  }
+  return op == "concatenate" ? all : most;
+}
+
 // --- module -------------------------------------------------------------------------------------
 
 Hlo HloBuilder::make(DType dtype, Dims dims) { return Hlo{next_id_++, dtype, std::move(dims)}; }
@@ -145,9 +162,10 @@ Hlos HloBuilder::emit_many(std::string_view op, const Hlos& operands, std::strin
                            std::string_view regions, std::vector<std::pair<DType, Dims>> results) {
   const std::int32_t first = next_id_;
   Hlos values;
+  const std::int64_t copies = copies_of(op, operands);
   for (auto& [dtype, dims] : results) {
     require(!hlo_element_type(dtype).empty(), op, "no such element type");
-    values.push_back(Hlo{first, dtype, dims});
+    values.push_back(Hlo{first, dtype, dims, copies});
   }
   if (measure_only_) {
     for (Hlo& value : values) value.id = next_id_++;
@@ -189,6 +207,10 @@ Hlos HloBuilder::emit_many(std::string_view op, const Hlos& operands, std::strin
 Hlo HloBuilder::after(const Hlo& x, const Hlo& token) {
   return emit_many("optimization_barrier", {x, token}, "", "",
                    {{x.dtype, x.dims}, {token.dtype, token.dims}})[0];
+}
+
+Hlo HloBuilder::materialize(const Hlo& x) {
+  return emit("optimization_barrier", {x}, "", x.dtype, x.dims);
 }
 
 std::string HloBuilder::region(const std::vector<std::pair<DType, Dims>>& arguments,
@@ -511,8 +533,13 @@ Hlo HloBuilder::concatenate(const Hlos& parts, std::int64_t axis) {
             "operands of two types");
     dims.at(at) += parts[i].dims.at(at);
   }
-  return emit("concatenate", parts, fmt::format("dimension = {} : i64", axis), parts[0].dtype,
-              dims);
+  // Twelve nested ones of two operands take XLA 0.2 s to compile, and twice that for each more.
+  constexpr std::int64_t kMostCopies = 16;
+  const bool is_nested =
+      std::any_of(parts.begin(), parts.end(), [](const Hlo& part) { return part.copies > 1; });
+  const Hlo whole =
+      emit("concatenate", parts, fmt::format("dimension = {} : i64", axis), parts[0].dtype, dims);
+  return is_nested && whole.copies > kMostCopies ? materialize(whole) : whole;
 }
 
 Hlo HloBuilder::reverse(const Hlo& x, const Dims& axes) {

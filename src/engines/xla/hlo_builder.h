@@ -35,6 +35,9 @@ struct Hlo {
   std::int32_t id = -1;
   DType dtype = DType::kUndefined;
   Dims dims;
+  // How often XLA would compile what makes the value into a loop that reads it: once more for each
+  // operand of a concatenation. Nested ones multiply.
+  std::int64_t copies = 1;
 
   bool valid() const { return id >= 0; }
   std::int64_t rank() const { return static_cast<std::int64_t>(dims.size()); }
@@ -128,6 +131,8 @@ class HloBuilder {
   Hlo is_finite(const Hlo& x);
   // x, but not before `token` is there.
   Hlo after(const Hlo& x, const Hlo& token);
+  // x, made before what reads it begins.
+  Hlo materialize(const Hlo& x);
   Hlo complex(const Hlo& real, const Hlo& imag);
   Hlo real(const Hlo& x);
   Hlo imag(const Hlo& x);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operands for which the order of what a lowering asks shows."""
 
+from itertools import pairwise
+
 import numpy as np
 import onnxruntime
 import openxrt
@@ -50,3 +52,43 @@ def test_scales_of_quantisation_are_exact() -> None:
     program = openxrt.load(model, engine="xla", strict=True, check_results=False, cache_dir="")
     for given, expected in zip(program.run({"x": x}).values(), wanted, strict=True):
         np.testing.assert_array_equal(given, expected)
+
+
+@pytest.mark.parametrize("exponents", [np.int32, np.int64])
+@pytest.mark.parametrize("bases", [np.int32, np.int64])
+def test_powers_of_integers(bases: type, exponents: type) -> None:
+    """XLA's own looks at six bits of the exponent."""
+    x = np.array([0, 1, -1, -1, 2, 2, 3, 3, -5, 7, 7, 2], bases)
+    y = np.array([-1, -3, -3, -2, -1, 64, 64, 65, 67, 2**31 - 1, 0, 5], exponents)
+    types = [helper.np_dtype_to_tensor_dtype(np.dtype(dtype)) for dtype in (bases, exponents)]
+    model = make_model(
+        [helper.make_node("Pow", ["x", "y"], ["z"])],
+        [tensor("x", types[0], [12]), tensor("y", types[1], [12])],
+        [tensor("z", types[0], [12])],
+    )
+    # 1 over it where the exponent is negative: of 1 and -1 alone that is no fraction.
+    exact = [
+        base**power if power >= 0 else base**-power if abs(base) == 1 else 0
+        for base, power in zip(x.tolist(), np.minimum(y, 67).tolist(), strict=True)
+    ]
+    exact[9] = pow(7, 2**31 - 1, 2**64)
+    bits = np.iinfo(bases).bits
+    wanted = [(value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1) for value in exact]
+    program = openxrt.load(model, engine="xla", strict=True, check_results=False, cache_dir="")
+    assert program.run({"x": x, "y": y})["z"].tolist() == wanted
+
+
+def test_nested_concatenations_compile_in_time() -> None:
+    """XLA made a copy of the code for each operand: twice the time for each further one."""
+    names = ["x", *(f"v{k}" for k in range(20))]
+    nodes = [
+        helper.make_node("Concat", [name, name], [joined], axis=0)
+        for name, joined in pairwise(names)
+    ]
+    model = make_model(
+        [*nodes, helper.make_node("ReduceSum", [names[-1]], ["y"], keepdims=0)],
+        [tensor("x", TensorProto.FLOAT, [2])],
+        [tensor("y", TensorProto.FLOAT, [])],
+    )
+    program = openxrt.load(model, engine="xla", strict=True, deadline_s=60, cache_dir="")
+    assert program(np.ones(2, np.float32)) == 2**21

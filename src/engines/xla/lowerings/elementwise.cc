@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arithmetic and activation functions, one number at a time.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numbers>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "engines/xla/lowering.h"
 
@@ -112,14 +115,52 @@ void lower_mod(NodeContext& c) {
   });
 }
 
+// Of two integers, by squares, modulo the base's width. XLA's own looks at six bits of the
+// exponent.
+Hlo integer_power(HloBuilder& b, const Hlo& base, const Hlo& exponent) {
+  const auto same = [&](double value, const Hlo& x) { return b.splat(value, x.dtype, x.dims); };
+  const auto is_odd = [&](const Hlo& x) {
+    return b.compare("NE", b.binary("and", x, same(1, x)), same(0, x));
+  };
+  const bool is_signed = is_signed_integer(exponent.dtype);
+  const int bits = bit_width(exponent.dtype) - (is_signed ? 1 : 0);
+  // The bit to look at, what is left of the exponent, the square that it stands for, the product.
+  const Hlos ended = b.while_loop(
+      {b.scalar(0, DType::kInt64), exponent, base, same(1, base)},
+      [&](const Hlos& now) { return b.compare("LT", now[0], b.scalar(bits, DType::kInt64)); },
+      [&](const Hlos& now) {
+        const Hlo product = b.select(is_odd(now[1]), b.mul(now[3], now[2]), now[3]);
+        return Hlos{b.binary_scalar("add", now[0], 1),
+                    b.binary("shift_right_logical", now[1], same(1, exponent)),
+                    b.mul(now[2], now[2]), product};
+      });
+  if (!is_signed) return ended[3];
+  // 1 over it: of 1 and -1 alone that is no fraction.
+  Hlo inverse = b.select(b.compare("EQ", base, same(1, base)), same(1, base), same(0, base));
+  if (is_signed_integer(base.dtype)) {
+    const Hlo sign = b.select(is_odd(exponent), same(-1, base), same(1, base));
+    inverse = b.select(b.compare("EQ", base, same(-1, base)), sign, inverse);
+  }
+  return b.select(b.compare("LT", exponent, same(0, exponent)), inverse, ended[3]);
+}
+
+// Whether XLA's own power is right: all exponents are from 0 to 63.
+bool has_few_bits(const std::optional<Tensor>& exponents) {
+  if (!exponents || !is_integer(exponents->dtype())) return false;
+  const std::vector<std::int64_t> values = exponents->to_int64();
+  return std::all_of(values.begin(), values.end(),
+                     [](std::int64_t value) { return value >= 0 && value < 64; });
+}
+
 // The result has the base's type; the exponent may be of another one.
 void lower_pow(NodeContext& c) {
+  const bool few = has_few_bits(c.bound(1).constant);
   c.elementwise({0, 1}, [&](const Hlos& x) {
     HloBuilder& b = c.b;
     const DType base = x[0].dtype;
     const DType exponent = x[1].dtype;
     if (is_integer(base) && is_integer(exponent)) {
-      return b.binary("power", x[0], b.convert(x[1], base));
+      return few ? b.binary("power", x[0], b.convert(x[1], base)) : integer_power(b, x[0], x[1]);
     }
     DType wide = is_integer(base) ? DType::kFloat64 : compute_dtype(base);
     if (exponent == DType::kFloat64) wide = DType::kFloat64;
