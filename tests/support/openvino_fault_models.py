@@ -134,6 +134,28 @@ def max_pool_of_sizes_in_turn() -> Fault:
     )
 
 
+def turned_and_viewed() -> Fault:
+    """A convolution of single elements over what is turned, beside the same in another shape."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 5, 8)).astype(np.float32)  # [batch, length, channels]
+    w = rng.standard_normal((3, 8, 1)).astype(np.float32)
+    return fault(
+        "A transpose before Conv reads elsewhere what is also given in another shape",
+        [
+            helper.make_node("Relu", ["x"], ["r"]),
+            helper.make_node("Transpose", ["r"], ["turned"], perm=[0, 2, 1]),
+            helper.make_node("Conv", ["turned", "w"], ["y"]),
+            helper.make_node("Reshape", ["r", "shape"], ["z"]),
+        ],
+        {"x": x},
+        [
+            np.einsum("oc,blc->bol", w[:, :, 0], np.maximum(x, 0)),
+            np.maximum(x, 0).reshape(2, 5, 2, 4),
+        ],
+        constants={"w": w, "shape": np.array([2, 5, 2, 4])},
+    )
+
+
 def branch_of_bytes() -> Fault:
     """Three rows behind a run of one."""
     branches = {
@@ -148,7 +170,7 @@ def branch_of_bytes() -> Fault:
     x = np.arange(12, dtype=np.uint8).reshape(3, 4)
     given = {"c": np.array(True), "s": np.float32(0.5)}
     return fault(
-        "Bytes that a branch gives are read by the sizes of another run",
+        "What a branch gives is read by the sizes of another run",
         [
             helper.make_node("If", ["c"], ["bytes"], **branches),
             helper.make_node("Cast", ["bytes"], ["wide"], to=TensorProto.FLOAT),

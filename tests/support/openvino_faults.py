@@ -26,6 +26,7 @@ from openvino_fault_models import (
     peepholes,
     repeated,
     scales_by_channel,
+    turned_and_viewed,
     turned_twice,
     windowed,
 )
@@ -665,5 +666,6 @@ OPENVINO = [
         open_sizes=True,
     ),
     turned_twice(),
+    turned_and_viewed(),
     joined_and_quantized(),
 ]

@@ -435,6 +435,32 @@ bool must_not_step_before(const Graph& graph, const Node& node) {
   return is_computed_of(graph, node.input(0), [](const Node& n) { return n.outputs.size() > 1; });
 }
 
+// It crashes, too, where what is computed of the result with another value that a node makes is
+// transposed.
+bool joins_attention_and_turns(const Graph& graph, const Node& node, std::size_t at) {
+  if (!is_elementwise(node) || !node.output(0).valid()) return false;
+  bool joins = false;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    joins = joins || (i != at && producer(graph, node.input(i)) != nullptr);
+  }
+  return joins && comes_from_attention(graph, node.inputs[at]) &&
+         leads_to(graph, node.outputs[0], [](const Node& n) { return is_op(n, "Transpose"); });
+}
+
+// A transpose before an op with a layout of its own may be no more than that layout, and then reads
+// the operand where it lies. The plugin puts it elsewhere for those who read it in another shape.
+bool turns_what_is_viewed(const Graph& graph, const Node& node, ValueId operand) {
+  constexpr std::string_view kOfLayouts[] = {"AveragePool", "Conv", "ConvTranspose", "MaxPool",
+                                             "Resize"};
+  if (!is_op(node, "Transpose") || !node.output(0).valid()) return false;
+  const std::vector<Use>& uses = graph.uses(operand);
+  const bool is_viewed = std::any_of(uses.begin(), uses.end(), [&](Use use) {
+    return use.index == 0 && op_facts(graph.node(use.node)).moves == Moves::kView;
+  });
+  return is_viewed &&
+         leads_to(graph, node.outputs[0], [&](const Node& n) { return is_among(n, kOfLayouts); });
+}
+
 // The plugin makes one kernel of a product and a PRelu behind it, and has none for slopes that are
 // not those of the last axis.
 bool slopes_across_product(const Graph& graph, const Node& node) {
@@ -467,12 +493,14 @@ bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool ha
   if (producer(graph, operand, "MaxPool") != nullptr && leads_to_falling(graph, node)) return true;
   if (reduces_three_axes(graph, operand) && leads_to_constants(graph, operand, node)) return true;
   if (has_scales && scales_product_by_place(graph, node, operand)) return true;
+  if (joins_attention_and_turns(graph, node, at)) return true;
   if (at > 0) return false;
   if (must_not_step_before(graph, node) || slopes_across_product(graph, node)) return true;
   if (must_not_join_attention(graph, node, operand)) return true;
   if (is_side_of_attention(graph, node, operand)) return true;
   if (starts_mish(graph, node, operand) || is_turned_twice(graph, node, operand)) return true;
   if (is_weights_of_einsum(graph, node, operand)) return true;
+  if (turns_what_is_viewed(graph, node, operand)) return true;
   return (is_op(node, "Conv") && is_scaled_by_place(graph, operand)) ||
          (has_scales && must_keep_scale(graph, node));
 }

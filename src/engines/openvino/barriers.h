@@ -8,8 +8,9 @@
 // before a convolution a part of the weights, also where it belongs to places, and it computes the
 // function behind a maximum before it, also where that does not rise all the way. Of an attention
 // and what is computed of its result it makes one kernel, which some functions have not, and which
-// crashes for a difference or a quotient that several read, and is wrong where it transposes the
-// queries and not the result, or the other way round. The README lists the faults one by one.
+// crashes for a difference or a quotient that several read, or where the result and another
+// computed value make one that is transposed, and is wrong where it transposes the queries and not
+// the result, or the other way round. The README lists the faults one by one.
 #pragma once
 
 #include <optional>

@@ -207,13 +207,12 @@ std::optional<std::string> compress(const Graph& graph, const Node& node) {
   return "its condition may have no elements, by whose number the CPU plugin divides";
 }
 
-// What reads bytes from a branch takes their layout from the sizes of another run.
+// What reads the result of a branch where it lies, or its bytes, takes the place and the layout from
+// another run.
 std::optional<std::string> branch(const Graph& graph, const Node& node) {
   for (const ValueId v : node.outputs) {
-    if (!v.valid()) continue;
-    const Type& type = graph.type(v);
-    if (!type.is_tensor() || type.is_static() || bit_width(type.dtype) > 8) continue;
-    return "the CPU plugin reads bytes that a branch gives by the sizes of another run";
+    if (!v.valid() || !graph.type(v).is_tensor() || graph.type(v).is_static()) continue;
+    return "the CPU plugin reads what a branch gives by the sizes of another run";
   }
   return std::nullopt;
 }

@@ -76,6 +76,38 @@ def test_a_difference_of_attention_that_is_read_elsewhere(op: str, heads: tuple[
         np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("op", ["Add", "Mul", "Where"])
+@pytest.mark.parametrize("at", [0, 1])
+def test_attention_joined_with_what_is_computed_and_turned(op: str, at: int) -> None:
+    """As PyTorch makes zeros of rows that a mask hides whole. One kernel was made, and crashed."""
+    numbers = np.random.default_rng(0)
+    feeds: dict[str, np.ndarray] = {
+        name: numbers.standard_normal((2, 2, *sizes)).astype(np.float32)
+        for name, sizes in {"q": (16, 4), "k": (4, 16), "v": (16, 4)}.items()
+    }
+    feeds["m"] = np.array([True, False]).reshape(2, 1, 1, 1)
+    operands = ["y", "other"] if at == 0 else ["other", "y"]
+    model = make_model(
+        [
+            helper.make_node("MatMul", ["q", "k"], ["scores"]),
+            helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
+            helper.make_node("MatMul", ["weights", "v"], ["y"]),
+            helper.make_node("Not", ["m"], ["hidden"]),
+            helper.make_node("Cast", ["hidden"], ["other"], to=TensorProto.FLOAT),
+            helper.make_node(op, ["hidden"] * (op == "Where") + operands, ["joined"]),
+            helper.make_node("Transpose", ["joined"], ["z"], perm=[0, 2, 1, 3]),
+        ],
+        [
+            tensor(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+            for name, x in feeds.items()
+        ],
+        [tensor("z", TensorProto.FLOAT, None)],
+    )
+    wanted = onnxruntime.InferenceSession(model).run(None, feeds)[0]
+    program = openxrt.load(model, engine="openvino", strict=True)
+    np.testing.assert_allclose(program.run(feeds)["z"], wanted, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(("ratio", "engine"), [(0, "native"), (2, "openvino"), (2**40, "native")])
 def test_samples_of_regions(ratio: int, engine: str) -> None:
     """As many as a region is wide are negative where it ends before it begins."""
