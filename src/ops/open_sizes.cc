@@ -32,12 +32,20 @@ bool is_same(const Dim& a, const Dim& b) {
 
 bool is_one(const Dim& dim) { return dim.is_known() && dim.value() == 1; }
 
-// The last axes of both but `left_out` of them, from the back.
-bool surely_broadcast(const Shape& a, const Shape& b, std::size_t left_out = 0) {
-  for (std::size_t i = left_out; i < std::min(a.size(), b.size()); ++i) {
-    const Dim& x = a[a.size() - 1 - i];
-    const Dim& y = b[b.size() - 1 - i];
-    if (!is_one(x) && !is_one(y) && !is_same(x, y)) return false;
+// All axes but the last `left_out` of them.
+bool surely_broadcast(const std::vector<const Shape*>& shapes, std::size_t left_out = 0) {
+  Shape sizes;  // from the back; 1 where none is another
+  for (const Shape* shape : shapes) {
+    for (std::size_t i = left_out; i < shape->size(); ++i) {
+      const Dim& size = (*shape)[shape->size() - 1 - i];
+      if (sizes.size() <= i - left_out) sizes.push_back(Dim(1));
+      Dim& common = sizes[i - left_out];
+      if (is_one(common)) {
+        common = size;
+      } else if (!is_one(size) && !is_same(common, size)) {
+        return false;
+      }
+    }
   }
   return true;
 }
@@ -94,23 +102,18 @@ bool may_disagree(const Graph& graph, const Node& node) {
                        [&](ValueId v) { return v.valid() && graph.constant(v) == nullptr; });
   }
   if (contains(kBroadcast, op)) {
-    for (const Shape* a : shapes) {
-      for (const Shape* b : shapes) {
-        if (!surely_broadcast(*a, *b)) return true;
-      }
-    }
-    return false;
+    return !surely_broadcast(shapes);
   }
   if (op == "Concat") return !surely_joins(shapes, node.attr_int("axis", 0));
   if (op == "MatMul") {
     const Shape& a = *shapes.front();
     const Shape& b = *shapes.back();
     if (shapes.size() != 2 || a.size() < 2 || b.size() < 2) return true;
-    return !is_same(a.back(), b[b.size() - 2]) || !surely_broadcast(a, b, 2);
+    return !is_same(a.back(), b[b.size() - 2]) || !surely_broadcast(shapes, 2);
   }
   if (op == "LayerNormalization") {
     for (std::size_t i = 1; i < shapes.size(); ++i) {
-      if (shapes[i]->size() > shapes[0]->size() || !surely_broadcast(*shapes[i], *shapes[0])) {
+      if (shapes[i]->size() > shapes[0]->size() || !surely_broadcast({shapes[i], shapes[0]})) {
         return true;
       }
     }

@@ -71,3 +71,10 @@ def test_cases_of_letters(action: str) -> None:
     model = normalizes(action)
     ours = openxrt.load(model, engine="native")(np.array(words, object))
     assert ours.tolist() == by_onnxruntime(model, words).tolist()
+
+
+def test_patterns_whose_program_would_take_a_minute_are_refused() -> None:
+    """The time grows with the square of the repetitions."""
+    assert openxrt.load(matches("x{0,1000}" * 5), engine="native").run({"x": np.array(["xx", "y"])})
+    with pytest.raises(openxrt.Unsupported, match="pattern too large"):
+        openxrt.load(matches("x{0,1000}" * 200), engine="native", deadline_s=20)
