@@ -207,8 +207,8 @@ std::optional<std::string> compress(const Graph& graph, const Node& node) {
   return "its condition may have no elements, by whose number the CPU plugin divides";
 }
 
-// What reads the result of a branch where it lies, or its bytes, takes the place and the layout from
-// another run.
+// What reads the result of a branch where it lies, or its bytes, takes the place and the layout
+// from another run.
 std::optional<std::string> branch(const Graph& graph, const Node& node) {
   for (const ValueId v : node.outputs) {
     if (!v.valid() || !graph.type(v).is_tensor() || graph.type(v).is_static()) continue;
