@@ -22,12 +22,12 @@ CASES = [
 
 
 def agrees(actual: list[np.ndarray], fault: Fault) -> bool:
-    """Whether all outputs are right, to float32."""
+    """Whether all outputs are right: integers are, floating-point numbers to float32."""
     return all(
         a.shape == e.shape
         and (
             np.array_equal(a, e)
-            if e.dtype == object
+            if e.dtype.kind in "Obiu"
             else np.allclose(a, e, rtol=1e-5, atol=1e-5, equal_nan=True)
         )
         for a, e in zip(map(np.asarray, actual), fault.expected, strict=True)

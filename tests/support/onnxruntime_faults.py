@@ -213,6 +213,75 @@ ONNXRUNTIME = [
         constants={"z": np.array([2**31, -(2**40)])},
     ),
     fault(
+        "Clip of int64 compares the lower 32 bits",
+        [helper.make_node("Clip", ["x", "z"], ["y"])],
+        {"x": np.array([2**31, -(2**31) - 1])},
+        [np.array([2**31, 1])],
+        constants={"z": np.array(1)},
+    ),
+    fault(
+        "Relu of int64 compares the lower 32 bits",
+        [helper.make_node("Relu", ["x"], ["y"])],
+        {"x": np.array([2**31, -(2**31) - 1])},
+        [np.array([2**31, 0])],
+    ),
+    fault(
+        "Sign of int64 compares the lower 32 bits",
+        [helper.make_node("Sign", ["x"], ["y"])],
+        {"x": np.array([2**31, -(2**31) - 1])},
+        [np.array([1, -1])],
+    ),
+    fault(
+        "Range counts int64 as float64",
+        [helper.make_node("Range", ["x", "end", "step"], ["y"])],
+        {"x": np.array(2**62), "end": np.array(2**62 + 1), "step": np.array(2)},
+        [np.array([2**62])],
+    ),
+    fault(
+        "A power of int64 is one of float64",
+        [helper.make_node("Pow", ["x", "one"], ["y"])],
+        {"x": np.array([2**53 + 1, 2])},
+        [np.array([2**53 + 1, 2])],
+        constants={"one": np.array(1)},
+    ),
+    fault(
+        "The square of one element of int64 is one of float64",
+        [helper.make_node("Pow", ["x", "two"], ["y"])],
+        {"x": np.array([2**40 + 1])},
+        [np.array([2**41 + 1])],  # without the bits beyond 64
+        constants={"two": np.array(2)},
+        open_sizes=True,
+    ),
+    *(
+        fault(
+            f"{op} of int64 is one of float64",
+            [helper.make_node(op, ["x", "last"], ["y"])],
+            {"x": np.array([[value] * count])},
+            [np.array([[result]])],
+            constants={"last": np.array([1])},
+        )
+        for op, value, count, result in (
+            ("ReduceSum", 2**54 + 4, 3, 3 * (2**54 + 4)),
+            ("ReduceMean", 2**53 + 1, 1, 2**53 + 1),
+            ("ReduceProd", 2**53 + 1, 1, 2**53 + 1),
+            ("ReduceL1", -(2**53) - 1, 1, 2**53 + 1),
+            ("ReduceSumSquare", 2**30 + 1, 1, 2**60 + 2**31 + 1),
+        )
+    ),
+    fault(
+        "A remainder of int64 with fmod=1 is one of float64",
+        [helper.make_node("Mod", ["x", "seven"], ["y"], fmod=1)],
+        {"x": np.array([2**53 + 1])},
+        [np.array([(2**53 + 1) % 7])],
+        constants={"seven": np.array([7])},
+    ),
+    fault(
+        "Shrink adds its bias to integers as float32",
+        [helper.make_node("Shrink", ["x"], ["y"], lambd=0.0)],
+        {"x": np.array([2**24 + 1, 0])},
+        [np.array([2**24 + 1, 0])],
+    ),
+    fault(
         "OneHot takes no position for one with a fraction",
         [helper.make_node("OneHot", ["x", "depth", "values"], ["y"])],
         {"x": f32(0.5, 1, 2.7)},

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 
@@ -35,6 +36,15 @@ MOST_OF_A_WINDOW = 4096  # elements, of a convolution
 USUAL_WINDOW = 1024  # elements, of a pool
 ABOUT_A_SECOND = 10**9  # elements of windows that are pooled
 
+# Bits of the largest magnitude of an integer.
+BITS = {"bool": 0, "int8": 7, "uint8": 8, "int16": 15, "uint16": 16, "int32": 31, "uint32": 32}
+EXACT_BITS = 53  # of the integers that float64 holds
+SIZE_BITS = 47  # of sizes and positions: what processors address
+MOST_READ = 1024  # elements of a constant whose magnitude is looked up
+
+# What is known of values: by name, bits of their largest magnitude.
+Bits = Mapping[str, int]
+
 
 def _dtype(node: NodeView) -> str:
     """The element type of the first input."""
@@ -51,6 +61,84 @@ def _shape(node: NodeView, i: int = 0) -> tuple[int | str | None, ...] | None:
 def _element(kind: Type) -> Type:
     """The type at the bottom of sequences and optionals."""
     return kind if kind.element is None else _element(kind.element)
+
+
+def _bits(node: NodeView, i: int, known: Bits) -> int | None:
+    """Bits of the largest magnitude of an operand of integers; None where nothing tells."""
+    if i >= len(node.inputs):
+        return None
+    values = node.constants.get(i)
+    if values is not None and values.dtype.kind in "bui" and 0 < values.size <= MOST_READ:
+        return max(abs(int(values.min())), abs(int(values.max()))).bit_length()
+    kind = node.input_types[i]
+    by_type = BITS.get(kind.dtype or "") if kind is not None else None
+    return known.get(node.inputs[i], by_type)
+
+
+# Results that hold what the first operand holds, or a part of it.
+OF_THE_FIRST = frozenset(
+    {
+        "Abs",
+        "Cast",
+        "Div",
+        "Expand",
+        "Flatten",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Identity",
+        "Neg",
+        "ReduceMax",
+        "ReduceMin",
+        "Reshape",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+    }
+)
+OF_SIZES = frozenset({"ArgMax", "ArgMin", "NonZero", "Shape", "Size"})
+OF_TWO = frozenset({"Add", "Mul", "Range", "Sub"})
+
+
+def _result_bits(node: NodeView, known: Bits) -> int | None:
+    """Bits of the largest magnitude of the results."""
+    if node.op in OF_SIZES:
+        return SIZE_BITS
+    if node.op in OF_THE_FIRST:
+        return _bits(node, 0, known)
+    if node.op in OF_TWO:
+        operands = [0, 1]
+    elif node.op in ("Concat", "Max", "Min"):
+        operands = list(range(len(node.inputs)))
+    elif node.op == "Where":
+        operands = [1, 2]
+    else:
+        return None
+    bits = []
+    for i in operands:
+        one = _bits(node, i, known)
+        if one is None:
+            return None
+        bits.append(one)
+    if node.op == "Mul":
+        return sum(bits)
+    return max(bits) + (node.op in ("Add", "Sub"))
+
+
+def known_bits(nodes: Iterable[NodeView]) -> dict[str, int]:
+    """What follows for int64 from sizes, narrow types and small constants, in the nodes' order."""
+    known: dict[str, int] = {}
+    for node in nodes:
+        result = node.output_types[0] if node.output_types else None
+        if node.domain or result is None or result.dtype != "int64":
+            continue
+        bits = _result_bits(node, known)
+        if bits is not None and bits < 63:  # more may have wrapped
+            known.update((name, bits) for name in node.outputs)
+    return known
 
 
 def _attention(node: NodeView) -> str:
@@ -135,6 +223,8 @@ def _bodies(node: NodeView) -> str:
             return (
                 f"'{name}' holds values of type {found[0]}, which do not pass its Python interface"
             )
+        if found := sorted(set(INTEGERS_IN_BODIES.findall(text))):
+            return f"'{name}' holds {', '.join(found)} of int64, which it does not always take"
         if UNKNOWN_RANK in text:
             return f"'{name}' holds values of unknown rank: {LATE_RANK}"
     return ""
@@ -251,6 +341,8 @@ def _division(node: NodeView) -> str:
 
 
 def _mod(node: NodeView) -> str:
+    if _dtype(node) in ("int64", "uint64") and node.attributes.get("fmod", 0):
+        return "with fmod=1 it divides integers of 64 bits as float64"
     floating = _dtype(node).startswith(("float", "bfloat"))
     if floating and not node.attributes.get("fmod", 0):
         return "of floating-point numbers it knows fmod=1 alone"
@@ -264,10 +356,62 @@ def _cast(node: NodeView) -> str:
     return ""
 
 
-def _extreme(node: NodeView) -> str:
+def _lower_half(node: NodeView, known: Bits) -> str:
+    """All operands are compared, Relu's with 0."""
     if _dtype(node) != "int64":
         return ""
+    operands = [_bits(node, i, known) for i, name in enumerate(node.inputs) if name]
+    if all(bits is not None and bits < 31 for bits in operands):
+        return ""
     return "of int64 it compares the lower 32 bits"
+
+
+def _pow(node: NodeView, known: Bits) -> str:
+    """Of several elements squares and cubes are products; all others are powers of float64."""
+    if _dtype(node) != "int64":
+        return ""
+    exponent = node.constants.get(1)
+    if exponent is not None and exponent.size == 1:
+        power = exponent.item()
+        if power in (2, 3) and any(isinstance(dim, int) and dim > 1 for dim in _shape(node) or ()):
+            return ""
+        bits = _bits(node, 0, known)
+        if bits is not None and 0 <= power == int(power) and power * bits <= EXACT_BITS:
+            return ""
+    return "it computes powers of int64 as float64, except squares and cubes of several elements"
+
+
+def _range(node: NodeView, known: Bits) -> str:
+    """Exact where the difference of the ends is."""
+    if _dtype(node) != "int64":
+        return ""
+    operands = [_bits(node, i, known) for i in range(3)]
+    if all(bits is not None and bits < EXACT_BITS for bits in operands):
+        return ""
+    return "it counts int64 as float64, and nothing says that these are small"
+
+
+def _sum(node: NodeView, known: Bits) -> str:
+    """Kernels that add or multiply integers as float64."""
+    if _dtype(node) != "int64":
+        return ""
+    dims = _shape(node)
+    sizes = [dim for dim in dims or () if isinstance(dim, int)]
+    count = math.prod(sizes) if dims is not None and len(sizes) == len(dims) else 2**SIZE_BITS
+    bits = _bits(node, 0, known)
+    if bits is not None:
+        if node.op == "ReduceSumSquare":
+            bits *= 2
+        bits = bits * count if node.op == "ReduceProd" else bits + count.bit_length()
+        if bits <= EXACT_BITS:
+            return ""
+    return "it reduces int64 as float64, and nothing says that these are small"
+
+
+def _shrink(node: NodeView) -> str:
+    if _dtype(node) not in ("int32", "int64", "uint32", "uint64"):
+        return ""
+    return "of integers it adds the bias as float32"
 
 
 def _one_hot(node: NodeView) -> str:
@@ -373,11 +517,9 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "LSTM": _gated_recurrence,
     "Loop": _one_element,
     "LpPool": _pool,
-    "Max": _extreme,
     "MaxPool": _pool,
     "MaxUnpool": _max_unpool,
     "MeanVarianceNormalization": lambda node: "its variance may be less than nothing by rounding",
-    "Min": _extreme,
     "Mod": _mod,
     "OneHot": _one_hot,
     "QLinearConv": _same,
@@ -395,6 +537,7 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "SequenceErase": _one_element,
     "SequenceInsert": _one_element,
     "SequenceMap": _bodies,
+    "Shrink": _shrink,
     "Slice": _slice,
     "SplitToSequence": _split_to_sequence,
     "Squeeze": _squeeze,
@@ -403,9 +546,19 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "Unique": _unique,
 }
 
+# Rules for large integers, which ask what is known of the operands.
+RULES_OF_INTEGERS: dict[str, Callable[[NodeView, Bits], str]] = {
+    **dict.fromkeys(("Clip", "Max", "Min", "Relu", "Sign"), _lower_half),
+    **dict.fromkeys(("ReduceL1", "ReduceMean", "ReduceProd", "ReduceSum", "ReduceSumSquare"), _sum),
+    "Pow": _pow,
+    "Range": _range,
+}
+# Nothing is known of what a body has of them. A printed node follows the type of its result.
+INTEGERS_IN_BODIES = re.compile(rf": int64\[[^]]*\] = ({'|'.join(RULES_OF_INTEGERS)})\(")
 
-def refusal(node: NodeView) -> str:
-    """Why the node is not ONNX Runtime's, or ""."""
+
+def refusal(node: NodeView, known: Bits = MappingProxyType({})) -> str:
+    """Why the node is not ONNX Runtime's, or "", where so much is known of the integers."""
     if node.domain not in ("", "ai.onnx.ml"):
         return f"it is not asked about the domain '{node.domain}'"
     constants = node.constants
@@ -421,5 +574,7 @@ def refusal(node: NodeView) -> str:
         return "its random numbers are others for the same seed"
     if node.op in LISTS and "" in node.inputs:
         return "an operand of a list that is left out ends the process"
+    if node.op in RULES_OF_INTEGERS and (no := RULES_OF_INTEGERS[node.op](node, known)):
+        return no
     rule = RULES.get(node.op)
     return rule(node) if rule else ""

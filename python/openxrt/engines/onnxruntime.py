@@ -40,7 +40,7 @@ from .._core import (
 )
 from ..custom import engine
 from . import _onnxruntime_rules, _options, _versions
-from ._onnxruntime_rules import ENDS_ON_EMPTIES, refusal
+from ._onnxruntime_rules import ENDS_ON_EMPTIES, known_bits, refusal
 
 LOG = logging.getLogger("openxrt.onnxruntime")
 NAME = "onnxruntime"
@@ -544,7 +544,8 @@ class OnnxRuntimeEngine:
         """Answers for all nodes of a graph, from few sessions."""
         nodes = graph.nodes
         wide = side_by_side(nodes)
-        refusals = [refusal(node) or no for node, no in zip(nodes, wide, strict=True)]
+        known = known_bits(nodes)
+        refusals = [refusal(node, known) or no for node, no in zip(nodes, wide, strict=True)]
         asked = [node for node, no in zip(nodes, refusals, strict=True) if not no]
         answers = self.answers.graph(graph, asked)
         return [no or answers[node.name] for node, no in zip(nodes, refusals, strict=True)]

@@ -293,6 +293,62 @@ def test_what_it_leaves_to_others_has_reasons() -> None:
     assert "seed" in nodes["RandomNormalLike"]["refusals"]["onnxruntime"]
 
 
+def test_integers_that_are_known_to_be_small() -> None:
+    """What ONNX Runtime computes as float64, or from 32 of 64 bits, is exact of these."""
+    model = make_model(
+        [
+            helper.make_node("Shape", ["x"], ["sizes"]),
+            helper.make_node("Gather", ["sizes", "zero"], ["rows"]),
+            helper.make_node("Add", ["rows", "one"], ["end"]),
+            helper.make_node("Range", ["zero", "end", "one"], ["positions"]),
+            helper.make_node("Cast", ["x"], ["whole"], to=TensorProto.INT64),
+            helper.make_node("ReduceSum", ["whole"], ["total"], keepdims=0),
+            helper.make_node("Clip", ["whole", "zero", "one"], ["cut"]),
+            helper.make_node("Pow", ["whole", "five"], ["power"]),
+            helper.make_node("Range", ["zero", "total", "one"], ["others"]),
+        ],
+        [tensor("x", TensorProto.INT8, ["rows", 2])],
+        [
+            tensor(name, TensorProto.INT64, None)
+            for name in ("positions", "total", "cut", "power", "others")
+        ],
+        [
+            numpy_helper.from_array(np.array(number), name)
+            for name, number in (("zero", 0), ("one", 1), ("five", 5))
+        ],
+    )
+    program = openxrt.load(
+        model, engine="onnxruntime", cache_dir="", check_results=False, max_specializations=1
+    )
+    nodes = program.explain()["nodes"]
+    # Of open sizes the sum may be of so many that it is no small one, nor what follows.
+    others = {node["outputs"][0] for node in nodes if node["engine"] == "native"}
+    assert others == {"total", "others"}
+    results = program.run({"x": np.array([[3, -2], [127, -128]], np.int8)})
+    assert results["positions"].tolist() == [0, 1, 2]
+    assert results["total"] == 0
+    assert results["cut"].tolist() == [[1, 0], [1, 0]]
+    assert results["power"].tolist() == [[243, -32], [127**5, -(128**5)]]
+
+
+def test_large_integers_in_bodies() -> None:
+    """A body is a program of its own where its nodes are not all taken."""
+    body = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "body",
+        [],
+        [tensor("y", TensorProto.INT64, [2])],
+    )
+    model = make_model(
+        [helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)],
+        [tensor("x", TensorProto.INT64, [2]), tensor("c", TensorProto.BOOL, [])],
+        [tensor("y", TensorProto.INT64, [2])],
+    )
+    program = openxrt.load(model, engine="onnxruntime", cache_dir="", check_results=False)
+    result = program.run({"x": np.array([2**31, -(2**32)]), "c": np.array(True)})["y"]
+    assert result.tolist() == [2**31, 0]
+
+
 def test_its_own_words_are_the_reason() -> None:
     # ONNX Runtime 1.31.1 has no kernel for the Acosh of float64.
     model = make_model(
