@@ -282,6 +282,17 @@ ONNXRUNTIME = [
         [np.array([2**24 + 1, 0])],
     ),
     fault(
+        "Attention infers a width of 0 where that of the values is open",
+        [
+            helper.make_node("Compress", ["x", "chosen"], ["v"], axis=2),
+            helper.make_node("Attention", ["x", "x", "v"], ["a"], q_num_heads=2, kv_num_heads=2),
+            helper.make_node("Shape", ["a"], ["y"]),
+        ],
+        {"x": np.ones((1, 4, 6), np.float32), "chosen": np.arange(6) < 4},
+        [np.array([1, 4, 4])],
+        opset=23,
+    ),
+    fault(
         "OneHot takes no position for one with a fraction",
         [helper.make_node("OneHot", ["x", "depth", "values"], ["y"])],
         {"x": f32(0.5, 1, 2.7)},

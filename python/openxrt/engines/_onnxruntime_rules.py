@@ -142,6 +142,9 @@ def known_bits(nodes: Iterable[NodeView]) -> dict[str, int]:
 
 
 def _attention(node: NodeView) -> str:
+    width = _shape(node, 2)
+    if width is not None and len(width) == 3 and not isinstance(width[2], int):
+        return "where the width of the values is open, it takes the result's for 0"
     if _dtype(node) == "float16":
         return "its float16 sums are less exact than the standard's"
     if len(node.inputs) > 6 and node.inputs[6]:
