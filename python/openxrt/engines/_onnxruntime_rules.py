@@ -42,6 +42,9 @@ EXACT_BITS = 53  # of the integers that float64 holds
 SIZE_BITS = 47  # of sizes and positions: what processors address
 MOST_READ = 1024  # elements of a constant whose magnitude is looked up
 
+# The time in which it makes a session, and runs it, grows with the square of a node's operands.
+MOST_OPERANDS = 4096
+
 # What is known of values: by name, bits of their largest magnitude.
 Bits = Mapping[str, int]
 
@@ -564,6 +567,8 @@ def refusal(node: NodeView, known: Bits = MappingProxyType({})) -> str:
     """Why the node is not ONNX Runtime's, or "", where so much is known of the integers."""
     if node.domain not in ("", "ai.onnx.ml"):
         return f"it is not asked about the domain '{node.domain}'"
+    if max(len(set(node.inputs)), len(node.outputs)) > MOST_OPERANDS:
+        return f"it takes minutes for a node of more than {MOST_OPERANDS} operands or results"
     constants = node.constants
     for i, kind in enumerate(node.input_types + node.output_types):
         if kind is not None and i not in constants and _element(kind).dtype in PACKED:

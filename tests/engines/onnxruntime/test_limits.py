@@ -227,3 +227,25 @@ def test_nodes_side_by_side_are_so_many() -> None:
     assert "side by side" in explanation["nodes"][-1]["refusals"]["onnxruntime"]
     results = program.run({"x": np.array([-1], np.float32)})
     np.testing.assert_allclose(results["y4099"], [4099 * np.expm1(-1)], rtol=1e-6)
+
+
+@pytest.mark.parametrize("count", [4096, 4097])
+def test_operands_are_so_many(count: int) -> None:
+    names = [f"x{i}" for i in range(count)]
+    model = make_model(
+        [
+            helper.make_node("Split", ["x"], names, num_outputs=count),
+            helper.make_node("Sum", names, ["y"]),
+        ],
+        [tensor("x", FLOAT, [count])],
+        [tensor("y", FLOAT, [1])],
+    )
+    program = openxrt.load(
+        model, engine=["onnxruntime", "native"], cache_dir="", check_results=False
+    )
+    explanation = program.explain()
+    engine = "onnxruntime" if count == 4096 else "native"
+    assert explanation["nodes_per_engine"] == {engine: 2}
+    if engine == "native":
+        assert "4096 operands" in explanation["nodes"][-1]["refusals"]["onnxruntime"]
+    assert program.run({"x": np.ones(count, np.float32)})["y"] == [count]
