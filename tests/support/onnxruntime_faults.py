@@ -293,6 +293,21 @@ ONNXRUNTIME = [
         opset=23,
     ),
     fault(
+        "A Reshape to a batch of 0 and a size that is computed fails in the run",
+        [
+            helper.make_node("Shape", ["x"], ["sizes"]),
+            helper.make_node("Gather", ["sizes", "zero"], ["first"]),
+            helper.make_node("Unsqueeze", ["first", "axis"], ["batch"]),
+            helper.make_node("Shape", ["x"], ["length"], start=1, end=2),
+            helper.make_node("Concat", ["batch", "length", "heads"], ["shape"], axis=0),
+            helper.make_node("Reshape", ["x", "shape"], ["y"]),
+        ],
+        {"x": np.zeros((0, 9, 8), np.float32)},
+        [np.zeros((0, 9, 2, 4), np.float32)],
+        constants={"zero": np.array(0), "axis": np.array([0]), "heads": np.array([2, 4])},
+        open_sizes=True,
+    ),
+    fault(
         "OneHot takes no position for one with a fraction",
         [helper.make_node("OneHot", ["x", "depth", "values"], ["y"])],
         {"x": f32(0.5, 1, 2.7)},

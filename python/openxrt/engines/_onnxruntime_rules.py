@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -234,6 +234,26 @@ def _bodies(node: NodeView) -> str:
         if UNKNOWN_RANK in text:
             return f"'{name}' holds values of unknown rank: {LATE_RANK}"
     return ""
+
+
+def _einsum(node: NodeView) -> str:
+    """What turns operands over divides by their numbers of elements."""
+    if any(kind is not None and 0 in (kind.shape or ()) for kind in node.input_types):
+        return "an Einsum of no elements may end the process"
+    return ""
+
+
+def open_einsum(node: NodeView, sizes: Collection[str]) -> str:
+    """Why an Einsum is not taken where a run looks at these sizes alone, or ""."""
+    if node.op != "Einsum" or node.domain:
+        return ""
+    shapes = [kind.shape if kind is not None else None for kind in node.input_types]
+    if all(
+        shape is not None and all(isinstance(dim, int) or dim in sizes for dim in shape)
+        for shape in shapes
+    ):
+        return ""
+    return "a size that is computed may be 0, and an Einsum of no elements may end the process"
 
 
 def _gather(node: NodeView) -> str:
@@ -517,6 +537,7 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "Div": _division,
     "DFT": lambda node: "its sums lose digits where results are near zero",
     "Dropout": _dropout,
+    "Einsum": _einsum,
     "Gather": _gather,
     "GRU": _gated_recurrence,
     "If": _one_element,

@@ -40,7 +40,7 @@ from .._core import (
 )
 from ..custom import engine
 from . import _onnxruntime_rules, _options, _versions
-from ._onnxruntime_rules import ENDS_ON_EMPTIES, known_bits, refusal
+from ._onnxruntime_rules import ENDS_ON_EMPTIES, known_bits, open_einsum, refusal
 
 LOG = logging.getLogger("openxrt.onnxruntime")
 NAME = "onnxruntime"
@@ -258,9 +258,73 @@ def side_by_side(nodes: list[NodeView]) -> list[str]:
     return refusals
 
 
+def open_sizes(graph: GraphView) -> dict[str, tuple[int, int]]:
+    """Where a run reads sizes with a name: an input and its axis."""
+    return {
+        dim: (i, axis)
+        for i, port in enumerate(graph.inputs)
+        for axis, dim in enumerate(port.type.shape or ())
+        if isinstance(dim, str)
+    }
+
+
+def sizes_of_einsum(function: FunctionView) -> dict[tuple[int, int], str]:
+    """Inputs and axes that may not be of size 0, and these sizes' names."""
+    places = open_sizes(function)
+    return {
+        places[dim]: str(dim)
+        for node in function.nodes
+        if node.op == "Einsum" and not node.domain
+        for type_ in node.input_types
+        if type_ is not None
+        for dim in type_.shape or ()
+        if dim in places
+    }
+
+
+def copies_axis(makers: dict[str, NodeView], name: str, source: str, axis: int) -> bool:
+    """Whether it is one element: the size of this axis of the source, as a Gather takes it."""
+    unsqueeze = makers.get(name)
+    if unsqueeze is None or unsqueeze.op != "Unsqueeze":
+        return False
+    gather = makers.get(unsqueeze.inputs[0])
+    if gather is None or gather.op != "Gather":
+        return False
+    shape = makers.get(gather.inputs[0])
+    if shape is None or shape.op != "Shape" or "end" in shape.attributes:
+        return False
+    index = gather.constants.get(1)
+    is_axis = index is not None and index.ndim == 0 and index == axis
+    return is_axis and shape.inputs[0] == source and not shape.attributes.get("start", 0)
+
+
+def gets_an_open_size(makers: dict[str, NodeView], node: NodeView) -> bool:
+    """Whether ReshapeFusion may make -1 of a size of a Reshape, and 0 of others: beside axes of no
+    elements -1 stands for nothing.
+    """
+    concat = makers.get(node.inputs[1]) if node.op == "Reshape" else None
+    if concat is None or concat.op != "Concat":
+        return False
+    type_ = node.input_types[0]
+    dims = type_.shape if type_ is not None else None
+    if dims is not None and all(isinstance(dim, int) and dim > 0 for dim in dims):
+        return False
+    axis = 0
+    is_open = False
+    for i, name in enumerate(concat.inputs):
+        values = concat.constants.get(i)
+        if values is None:
+            is_open = is_open or not copies_axis(makers, name, node.inputs[0], axis)
+        elif (values < 0).any():
+            return False  # it stays as it is, or fails as it would
+        axis += 1 if values is None else values.size
+    return is_open
+
+
 def wrong_optimizers(function: FunctionView) -> list[str]:
     """The optimisers that change results of this function, or fail at it (ONNX Runtime 1.31.1)."""
-    makers = {name: node.op for node in function.nodes for name in node.outputs}
+    nodes = {name: node for node in function.nodes for name in node.outputs}
+    makers = {name: node.op for name, node in nodes.items()}
 
     def reads(node: NodeView, op: str) -> bool:
         return any(makers.get(name) == op for name in node.inputs)
@@ -285,6 +349,8 @@ def wrong_optimizers(function: FunctionView) -> list[str]:
     for node in function.nodes:
         if may_multiply_a_vector(node):
             found.add("MatmulTransposeFusion")  # leaves out the transpose of what a vector follows
+        if gets_an_open_size(nodes, node) or has_in_body(node, "Reshape", "Concat"):
+            found.add("ReshapeFusion")  # makes sizes of {0, -1, …}, which fail on no elements
         if node.op == "Transpose" and quantizes and node.inputs[0] in outputs:
             found |= TRANSPOSE_OPTIMIZERS
         elif node.op.endswith("Pool") and reads(node, "Pad"):
@@ -327,17 +393,28 @@ class Session:
         self.optimized = optimized
         self.input_names = [port.name for port in function.inputs]
         self.output_names = [port.name for port in function.outputs]
+        sizes = open_sizes(function)
         self.ends_on_empties = any(
-            node.op in ENDS_ON_EMPTIES and not node.domain for node in function.nodes
+            (node.op in ENDS_ON_EMPTIES and not node.domain)
+            # The whole graph's inputs have sizes that those of this part of it may not have.
+            or open_einsum(node, sizes)
+            for node in function.nodes
         )
+        self.sizes_of_einsum = sizes_of_einsum(function)
 
     def check(self, inputs: list[Any]) -> None:
         """Unsupported where the run might end the process."""
         if self.ends_on_empties and any(getattr(array, "size", 1) == 0 for array in inputs):
             raise Unsupported(
                 "an input has no elements; ONNX Runtime may end the process on "
-                f"{', '.join(sorted(ENDS_ON_EMPTIES))} of none"
+                f"{', '.join(sorted({*ENDS_ON_EMPTIES, 'Einsum'}))} of none"
             )
+        for (i, axis), size in self.sizes_of_einsum.items():
+            if inputs[i].shape[axis] == 0:
+                raise Unsupported(
+                    f"the size '{size}' is 0; ONNX Runtime may end the process on an Einsum of no "
+                    "elements"
+                )
 
     def serialize(self) -> bytes | None:
         """The model as ONNX Runtime optimised it, with its weights; once."""
@@ -538,14 +615,18 @@ class OnnxRuntimeEngine:
 
     def supports(self, node: NodeView) -> bool | str:
         """True, or why not."""
-        return refusal(node) or self.answers.node(node)
+        return refusal(node) or open_einsum(node, ()) or self.answers.node(node)
 
     def supports_all(self, graph: GraphView) -> list[bool | str]:
         """Answers for all nodes of a graph, from few sessions."""
         nodes = graph.nodes
         wide = side_by_side(nodes)
         known = known_bits(nodes)
-        refusals = [refusal(node, known) or no for node, no in zip(nodes, wide, strict=True)]
+        sizes = open_sizes(graph)
+        refusals = [
+            refusal(node, known) or open_einsum(node, sizes) or no
+            for node, no in zip(nodes, wide, strict=True)
+        ]
         asked = [node for node, no in zip(nodes, refusals, strict=True) if not no]
         answers = self.answers.graph(graph, asked)
         return [no or answers[node.name] for node, no in zip(nodes, refusals, strict=True)]

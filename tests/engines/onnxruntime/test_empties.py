@@ -2,6 +2,7 @@
 """Operands without elements on which ONNX Runtime ends the process, where sizes are open."""
 
 import numpy as np
+import onnx
 import openxrt
 import pytest
 from onnx import TensorProto, helper
@@ -43,3 +44,52 @@ def test_no_elements(op: str) -> None:
     with pytest.raises(openxrt.Error):
         program.run({**feeds, "a": np.zeros(empty, np.float32)})
     np.testing.assert_array_equal(program.run(feeds)["y"], right)
+
+
+def einsum_model(nodes: list[onnx.NodeProto], source: str) -> bytes:
+    equation = "bhld,bhsd->bhls"
+    return make_model(
+        [*nodes, helper.make_node("Einsum", [source, source], ["y"], equation=equation)],
+        [
+            tensor("x", TensorProto.FLOAT, ["batch", 1, 4, 3]),
+            tensor("past", TensorProto.FLOAT, ["p"]),
+        ],
+        [untyped("y"), untyped("z")],
+    )
+
+
+def test_einsum_of_no_elements() -> None:
+    """It looks at the sizes that its operands have: others may be 0."""
+    model = einsum_model([helper.make_node("Neg", ["past"], ["z"])], "x")
+    program = openxrt.load(model, engine=["onnxruntime"], cache_dir="", check_results=False)
+    x = random(2, 1, 4, 3)
+    none = np.zeros(0, np.float32)
+    right = program.run({"x": x, "past": none})
+    assert program.explain().nodes_per_engine == {"onnxruntime": 2}
+    np.testing.assert_allclose(right["y"], x @ x.swapaxes(2, 3), rtol=1e-5)
+    with pytest.raises(openxrt.Unsupported, match="'batch' is 0"):
+        program.run({"x": x[:0], "past": none})
+
+
+@pytest.mark.parametrize("is_fixed", [False, True])
+def test_einsum_of_sizes_that_are_computed(is_fixed: bool) -> None:
+    """The operands turn out to be empty within the model: the node goes to others."""
+    nodes = [
+        helper.make_node("Neg", ["past"], ["z"]),
+        helper.make_node("Cast", ["past"], ["chosen"], to=TensorProto.BOOL),
+        helper.make_node("Compress", ["x", "chosen"], ["some"], axis=0),
+    ]
+    model = einsum_model(nodes, "some")
+    program = openxrt.load(
+        model,
+        engine=["onnxruntime", "native"],
+        cache_dir="",
+        check_results=False,
+        shapes={"x": [2, 1, 4, 3], "past": [2]} if is_fixed else {},
+    )
+    x = random(2, 1, 4, 3)
+    for past, count in (([0, 1], 1), ([0, 0], 0)):
+        result = program.run({"x": x, "past": np.array(past, np.float32)})["y"]
+        assert result.shape == (count, 1, 4, 4)
+    engines = {row["op"]: row["engine"] for row in program.explain()["nodes"]}
+    assert engines["Einsum"] == "native"
