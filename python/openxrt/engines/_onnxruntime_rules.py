@@ -68,7 +68,7 @@ def _element(kind: Type) -> Type:
 
 def _bits(node: NodeView, i: int, known: Bits) -> int | None:
     """Bits of the largest magnitude of an operand of integers; None where nothing tells."""
-    if i >= len(node.inputs):
+    if i >= len(node.inputs) or not node.inputs[i]:
         return None
     values = node.constants.get(i)
     if values is not None and values.dtype.kind in "bui" and 0 < values.size <= MOST_READ:
@@ -144,7 +144,15 @@ def known_bits(nodes: Iterable[NodeView]) -> dict[str, int]:
     return known
 
 
+def _is_some(size: int | str | None) -> bool:
+    """Whether it is known that a size is not 0."""
+    return isinstance(size, int) and size > 0
+
+
 def _attention(node: NodeView) -> str:
+    shapes = [_shape(node, i) or () for i in range(3)]
+    if any(len(shape) == 4 and not _is_some(shape[1]) for shape in shapes):
+        return "an Attention of no heads ends the process"
     width = _shape(node, 2)
     if width is not None and len(width) == 3 and not isinstance(width[2], int):
         return "where the width of the values is open, it takes the result's for 0"
@@ -178,6 +186,9 @@ def _conv(node: NodeView) -> str:
     """It makes columns of all windows, whatever they take."""
     if no := _same(node):
         return no
+    channels = [(_shape(node, i) or (0, 0))[1] for i in (0, 1)]
+    if node.op == "Conv" and not any(_is_some(count) for count in channels):
+        return "of no channels it computes without end"
     dims = _shape(node, 1)
     window = [dim for dim in dims[2:] if isinstance(dim, int)] if dims is not None else []
     elements = math.prod(window)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operands without elements on which ONNX Runtime ends the process, where sizes are open."""
 
+import contextlib
+
 import numpy as np
 import onnx
 import openxrt
@@ -44,6 +46,36 @@ def test_no_elements(op: str) -> None:
     with pytest.raises(openxrt.Error):
         program.run({**feeds, "a": np.zeros(empty, np.float32)})
     np.testing.assert_array_equal(program.run(feeds)["y"], right)
+
+
+@pytest.mark.parametrize("count", [0, "n"])
+@pytest.mark.parametrize(
+    ("op", "inputs"),
+    [
+        ("Attention", {"a": (2, 0, 4, 8), "b": (2, 0, 5, 8), "c": (2, 0, 5, 8)}),
+        ("Conv", {"a": (1, 0, 5, 5), "b": (1, 0, 3, 3)}),  # hangs
+    ],
+)
+def test_no_heads_and_no_channels(
+    op: str, inputs: dict[str, tuple[int, ...]], count: int | str
+) -> None:
+    def load(count: int | str) -> openxrt.Program:
+        ports = [
+            tensor(name, TensorProto.FLOAT, [shape[0], count, *shape[2:]])
+            for name, shape in inputs.items()
+        ]
+        nodes = [helper.make_node(op, list(inputs), ["y"])]
+        return openxrt.load(
+            make_model(nodes, ports, [untyped("y")], opset=23),
+            engine=["onnxruntime", "native"],
+            cache_dir="",
+            check_results=False,
+        )
+
+    assert load(2).explain().nodes_per_engine == {"onnxruntime": 1}
+    with contextlib.suppress(openxrt.Error):  # others need not take them
+        result = load(count).run({n: np.ones(shape, np.float32) for n, shape in inputs.items()})
+        assert not result["y"].any()
 
 
 def einsum_model(nodes: list[onnx.NodeProto], source: str) -> bytes:
