@@ -271,7 +271,7 @@ def test_strings_that_have_no_room() -> None:
     )
     texts = np.array(["a"] * 100, object)
     feeds = {"a": texts, "b": texts, "first": np.ones(100, bool)}
-    with pytest.raises(openxrt.ResourceError, match=r"'c': .*string.*max_memory_bytes"):
+    with pytest.raises(openxrt.ResourceError, match=r"'c'.*string.*max_memory_bytes"):
         load(model, max_memory_bytes=1024).run(feeds)
     # There is room for the result, but not for the copy that the engine hands over.
     with pytest.raises(openxrt.ResourceError, match=r"string\[100\] needs .*max_memory_bytes"):
