@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 torch = pytest.importorskip("torch")
+import openxrt.torch as xt  # noqa: E402
 from openxrt.torch import backend  # noqa: E402
 
 
@@ -51,6 +52,9 @@ NEED_NUMBERS = {
     "diagonal": lambda x: torch.diagonal(x * 2, 1),
     "cholesky": lambda x: torch.linalg.cholesky(x @ x.mT + 10 * torch.eye(x.shape[0])),
     "singular values": lambda x: torch.linalg.svdvals(x),
+    "groups of a convolution": lambda x: torch.nn.functional.conv1d(
+        x.reshape(1, -1, 1), x[:, :, None], groups=x.shape[0]
+    ),
 }
 
 
@@ -91,3 +95,24 @@ def test_factors_of_a_product_may_be_symbols() -> None:
     for factor in (2, 3):
         expected = torch.addmm(x, y, z, beta=factor, alpha=2 * factor)
         torch.testing.assert_close(fast(x, y, z, factor), expected, rtol=1e-4, atol=1e-4)
+
+
+NUMBERS = {
+    "not": lambda x: x + torch.sym_not(x.shape[0] > 4),
+    "sum": lambda x: x + torch.sym_sum([x.shape[0], x.shape[1], 3]),
+    "square root": lambda x: x + torch.sym_sqrt(x.shape[0]),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_pytorch_s_functions_of_sizes(name: str) -> None:
+    """They are written into the graph by torch.export, which compiles one program for all."""
+
+    class Module(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return NUMBERS[name](x)
+
+    fast = xt.XRTModule(Module().eval(), engine="native")
+    for shape in ((6, 5), (7, 5), (8, 5), (9, 5), (3, 5)):
+        x = drawn(*shape)
+        torch.testing.assert_close(fast(x), Module()(x))

@@ -223,6 +223,11 @@ class Builder:
             ]
         if rank is None and shape is None and first is not None:
             rank = len(first.shape) if first.shape is not None else first.rank_hint
+        for name, value in attributes.items():
+            if any(isinstance(item, Value) for item in _items(value)):
+                raise NeedsStaticShape(
+                    f"{op}: the attribute '{name}' is a number of the graph, and a symbol here"
+                )
         sources = [None if value is None else value.id for value in inputs]
         while sources and sources[-1] is None:  # some parsers take no "" for the last input
             sources.pop()
@@ -424,6 +429,10 @@ class Builder:
             noop_with_empty_axes=1 if not axes else None,
             **attributes,
         )
+
+
+def _items(value: object) -> Sequence[object]:
+    return value if isinstance(value, (list, tuple)) else (value,)
 
 
 def wrapped(x: Operand, dtype: torch.dtype) -> Operand:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -82,6 +82,13 @@ def sym_float(b: Builder, x: Operand) -> Operand:
     return b.cast(x, torch.float64) if isinstance(x, Value) else float(x)
 
 
+@lowering("torch.sym_sqrt", "torch._sym_sqrt")  # its name, and what it calls itself
+def sym_sqrt(b: Builder, x: Operand) -> Operand:
+    if not isinstance(x, Value):
+        return math.sqrt(x)
+    return b.op("Sqrt", b.cast(x, torch.float64), rank=0)
+
+
 @lowering("torch.sym_int", "math.trunc")
 def sym_int(b: Builder, x: Operand) -> Operand:
     return b.cast(x, torch.int64) if isinstance(x, Value) else int(x)
@@ -120,6 +127,22 @@ _comparison("lt", "Less")
 _comparison("le", "LessOrEqual")
 _comparison("gt", "Greater")
 _comparison("ge", "GreaterOrEqual")
+
+
+@lowering("torch.sym_not")
+def sym_not(b: Builder, x: Operand) -> object:
+    return b.op("Not", x, dtype=torch.bool, rank=0) if isinstance(x, Value) else not x
+
+
+@lowering("torch.sym_sum")
+def sym_sum(b: Builder, numbers: Sequence[Operand]) -> Operand:
+    total: Operand = 0
+    for number in numbers:
+        if isinstance(total, Value) or isinstance(number, Value):
+            total = b.op("Add", *b.promote(total, number), rank=0)
+        else:
+            total += number
+    return total
 
 
 @lowering("torch.sym_ite")
