@@ -379,6 +379,26 @@ REWRITTEN = {
     "no diagonal": (lambda x: x.diagonal(5).sum(), X),
     "cholesky": (lambda a: torch.linalg.cholesky(a), POSITIVE),
     "determinant": (lambda a: (torch.linalg.det(a), *torch.linalg.slogdet(a)), SQUARE),
+    "margins between labels, and what follows the last one": (
+        lambda x, y: (
+            *(F.multilabel_margin_loss(x, y, reduction=how) for how in ("none", "sum", "mean")),
+            F.multilabel_margin_loss(x[0], y[0]),
+        ),
+        rand(4, 4),
+        torch.tensor([[3, 0, -1, 1], [2, -1, -1, -1], [0, 1, 3, 2], [-1, 2, 0, 1]]),
+    ),
+    "signals from spectra": (
+        lambda x, window: (
+            torch.istft(torch.view_as_complex(x), 8, 2, window=window),
+            torch.istft(torch.view_as_complex(x)[0], 8, 3, 8, window, length=9),
+            torch.istft(torch.view_as_complex(x), 8, 2, 6, window[1:7], normalized=True),
+            torch.istft(torch.view_as_complex(x), 8, 4, length=40),
+            torch.istft(torch.view_as_complex(x), 8, center=False),
+            torch.istft(torch.view_as_complex(x)[:, [0, 1, 2, 3, 4, 3, 2, 1]], 8, onesided=False),
+        ),
+        rand(2, 5, 7, 2),
+        torch.hann_window(8) + 0.1,
+    ),
 }
 
 # The size of the result depends on data.

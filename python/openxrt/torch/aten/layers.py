@@ -440,3 +440,66 @@ def _upsample(name: str) -> None:
 
 for _name in ("upsample_bilinear2d", "upsample_bicubic2d", "upsample_trilinear3d"):
     _upsample(_name)
+
+
+# --- a loss ---------------------------------------------------------------------------------------
+
+
+@rewriting("aten.multilabel_margin_loss.default")
+def multilabel_margin_loss(x: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
+    """PyTorch's own rewrite counts class 0 for each place from a row's first −1 on."""
+    wide, classes = torch.atleast_2d(x), torch.atleast_2d(target)
+    count = wide.shape[1]
+    before_end = (classes == -1).to(torch.int64).cumsum(1) == 0
+    chosen = torch.where(before_end, classes, 0)
+    places = torch.arange(count, device=target.device)
+    is_target = ((chosen.unsqueeze(2) == places) & before_end.unsqueeze(2)).any(1)
+    margins = 1 - wide.gather(1, chosen).unsqueeze(2) + wide.unsqueeze(1)
+    counts = before_end.unsqueeze(2) & ~is_target.unsqueeze(1)
+    losses = torch.where(counts, margins.clamp(min=0), 0).sum((1, 2)) / count
+    if reduction == 1:
+        return losses.mean()
+    return losses.sum() if reduction == 2 else losses.reshape(x.shape[:-1])
+
+
+# --- a signal from its spectrum -------------------------------------------------------------------
+
+
+@rewriting("aten.istft.default")
+def istft(
+    x: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
+) -> Tensor:
+    """By F.fold(): PyTorch's own way goes through the gradient of Tensor.unfold(), which stands for
+    writes to windows where torch.export has it. It has judged the arguments by now."""
+    if return_complex:
+        return NotImplemented  # fold() has no complex numbers
+    hop = n_fft // 4 if hop_length is None else hop_length
+    width = n_fft if win_length is None else win_length
+    frames = x.shape[-1]
+    real = torch.float64 if x.dtype == torch.complex128 else torch.float32
+    shape = torch.ones(width, dtype=real, device=x.device) if window is None else window
+    left = (n_fft - width) // 2
+    shape = torch.nn.functional.pad(shape, (left, n_fft - width - left)).unsqueeze(1)
+    spectrum = x if x.dim() == 3 else x.unsqueeze(0)
+    spectrum = spectrum[:, : n_fft // 2 + 1]
+    pieces = torch.fft.irfft(spectrum, n_fft, dim=1, norm="ortho" if normalized else None)
+    whole = n_fft + hop * (frames - 1)
+
+    def overlapped(windows: Tensor) -> Tensor:
+        folded = torch.nn.functional.fold(windows, (1, whole), (1, n_fft), stride=(1, hop))
+        return folded.reshape(windows.shape[0], whole)
+
+    start = n_fft // 2 if center else 0
+    end = whole - start if length is None else start + length
+    signal = overlapped(pieces * shape) / overlapped((shape * shape).expand(1, n_fft, frames))
+    signal = torch.nn.functional.pad(signal[:, start:end], (0, max(end - whole, 0)))
+    return signal if x.dim() == 3 else signal.squeeze(0)
