@@ -77,3 +77,14 @@ def test_to_sizes(name: str) -> None:
 def test_many_results_are_placed_by_the_factor_alone() -> None:
     module = Resized({"mode": "nearest"}, (1.01, 2.01)).eval()
     compare(xt.XRTModule(module, engine="native"), module, drawn(70, 70))
+
+
+@pytest.mark.parametrize("name", [name for name in MODES if "nearest" not in name])
+def test_in_float64(name: str) -> None:
+    """Places and weights are, too."""
+    options, rank = MODES[name]
+    module = Resized(options, FACTORS).eval()
+    x = drawn(*(9, 11, 4)[:rank]).double()
+    fast = xt.XRTModule(module, engine="native")
+    for found, expected in zip(fast(x), module(x), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-13)

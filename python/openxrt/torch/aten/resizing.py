@@ -244,16 +244,36 @@ def _weights(b: Builder, t: Value, cubic: bool) -> list[Value]:
     return [outer[0], inner[0], inner[1], outer[1]]
 
 
-def _by_neighbours(b: Builder, x: Value, axis: _Axis, cubic: bool) -> Value:
-    """Sums of weighted neighbours along one dimension."""
-    dtype = x.dtype
+def _source_places(b: Builder, axis: _Axis, dtype: torch.dtype, cubic: bool) -> Value:
+    """Where in one dimension of the operand the results lie."""
     half = b.scalar(0.5, dtype)
     along = _places(b, axis, dtype)
     middle = b.op("Add", along, half, rank=1)
     place = b.op("Sub", b.op("Mul", middle, _step(b, axis, dtype), rank=1), half, rank=1)
-    if not cubic:
-        place = b.op("Max", place, b.scalar(0.0, dtype), rank=1)
-        place = b.op("Where", _is(b, axis, 1), along, place, dtype=dtype, rank=1)
+    if cubic:
+        return place
+    place = b.op("Max", place, b.scalar(0.0, dtype), rank=1)
+    return b.op("Where", _is(b, axis, 1), along, place, dtype=dtype, rank=1)
+
+
+def _places_between_corners(b: Builder, axis: _Axis, dtype: torch.dtype) -> Value:
+    """The same, where the first and the last results are the first and the last elements."""
+    one = b.scalar(1, torch.int64)
+    gaps = [b.op("Sub", b.operand(n, torch.int64), one, rank=0) for n in (axis.size, axis.out)]
+    gaps[1] = b.op("Max", gaps[1], one, rank=0)  # one result is the first element
+    step = b.op("Div", *[b.cast(gap, dtype) for gap in gaps], rank=0)
+    return b.op("Mul", _places(b, axis, dtype), step, rank=1)
+
+
+def _by_neighbours(
+    b: Builder, x: Value, axis: _Axis, cubic: bool, align_corners: bool = False
+) -> Value:
+    """Sums of weighted neighbours along one dimension, in the operand's dtype."""
+    dtype = x.dtype
+    if align_corners:
+        place = _places_between_corners(b, axis, dtype)
+    else:
+        place = _source_places(b, axis, dtype, cubic)
     first = b.op("Floor", place, rank=1)
     t = b.op("Sub", place, first, rank=1)
     weights = _weights(b, t, cubic)
@@ -274,6 +294,10 @@ def _by_neighbours(b: Builder, x: Value, axis: _Axis, cubic: bool) -> Value:
 def _interpolated(
     b: Builder, x: Value, axes: Sequence[_Axis], align_corners: bool, cubic: bool
 ) -> Value:
+    if x.dtype == torch.float64:  # Resize computes places in float32
+        for axis in axes:
+            x = _by_neighbours(b, x, axis, cubic, align_corners)
+        return x
     attributes = {
         "mode": "cubic" if cubic else "linear",
         "coordinate_transformation_mode": "align_corners" if align_corners else "half_pixel",
