@@ -88,3 +88,24 @@ def test_in_float64(name: str) -> None:
     fast = xt.XRTModule(module, engine="native")
     for found, expected in zip(fast(x), module(x), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_bytes(mode: str, smooth: bool, corners: bool) -> None:
+    """PyTorch rounds them after each dimension, by weights of 16 bits."""
+    options = {"mode": mode, "antialias": smooth, "align_corners": corners}
+
+    class Bytes(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            sizes = ((5, 5), (13, 22), (9, 41), (3, 11), (20, 1))
+            by_size = [F.interpolate(x, size=size, **options) for size in sizes]
+            return [*by_size, *[F.interpolate(x, scale_factor=f, **options) for f in (0.3, 1.7)]]
+
+    generator = torch.Generator().manual_seed(0)
+    for channels in (1, 3, 5):  # PyTorch has another kernel for few
+        x = torch.randint(0, 256, (2, channels, 20, 11), generator=generator, dtype=torch.uint8)
+        fast = xt.XRTModule(Bytes().eval(), engine="native")
+        for found, expected in zip(fast(x), Bytes()(x), strict=True):
+            assert torch.equal(found, expected)

@@ -327,6 +327,79 @@ def _interpolated(
     return x
 
 
+def _keys(t: np.ndarray, a: float) -> np.ndarray:
+    """Keys' cubic of distances."""
+    near = ((a + 2) * t - (a + 3)) * t * t + 1
+    far = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+    return np.where(t < 1, near, np.where(t < 2, far, 0.0))
+
+
+def _scale(size: int, out: int, factor: float | None, align_corners: bool) -> float:
+    """How far apart in the operand two results are."""
+    if align_corners:
+        return (size - 1) / (out - 1) if out > 1 else 0.0
+    return 1 / factor if factor else size / out
+
+
+def _matrix(
+    size: int, out: int, factor: float | None, align_corners: bool, cubic: bool
+) -> np.ndarray:
+    """Each row holds the weights of the inputs that make one output; those beyond the edge are
+    the edge's."""
+    scale = _scale(size, out, factor, align_corners)
+    along = np.arange(out)
+    place = along * scale if align_corners else (along + 0.5) * scale - 0.5
+    if not cubic:
+        place = np.maximum(place, 0.0)
+    first = np.minimum(np.floor(place).astype(np.int64), size - 1)
+    t = np.clip(place - first, 0.0, 1.0)
+    matrix = np.zeros((out, size))
+    for offset in (-1, 0, 1, 2) if cubic else (0, 1):
+        distance = np.abs(t - offset)
+        weight = _keys(distance, -0.75) if cubic else 1 - distance
+        np.add.at(matrix, (along, np.clip(first + offset, 0, size - 1)), weight)
+    return matrix
+
+
+def _resized_bytes(b: Builder, x: Value, matrices: Sequence[np.ndarray]) -> Value:
+    """As PyTorch has it for bytes: dimension by dimension, the last one first, with weights that
+    are whole numbers of 16 bits over a power of two, and rounded to bytes each time."""
+    for dim, matrix in reversed(list(enumerate(matrices, x.rank - len(matrices)))):
+        most, bits = matrix.max(), 0
+        while bits < 22 and int(0.5 + most * 2.0 ** (bits + 1)) < 1 << 15:
+            bits += 1
+        weights = np.trunc(matrix * 2.0**bits + np.copysign(0.5, matrix))
+        # Sums of such numbers are exact in float64; in float32 not those of many.
+        sums = _weighted(b, b.cast(x, torch.float64), dim, weights)
+        half, unit = b.scalar(2.0 ** (bits - 1), sums.dtype), b.scalar(2.0**-bits, sums.dtype)
+        y = b.op("Floor", b.op("Mul", b.op("Add", sums, half), unit))
+        x = b.cast(b.op("Clip", y, b.scalar(0.0, y.dtype), b.scalar(255.0, y.dtype)), x.dtype)
+    return x
+
+
+def _weighted(b: Builder, x: Value, dim: int, weights: np.ndarray) -> Value:
+    """A product with a matrix along one dimension; of few weights in a row as a sum."""
+    used = weights != 0
+    first = used.argmax(1)
+    taps = int((np.where(used, np.arange(weights.shape[1]), 0).max(1) - first).max()) + 1
+    beyond = x.rank - 1 - dim
+    if taps > 4:
+        order = [d for d in range(x.rank) if d != dim] + [dim]
+        back = [order.index(d) for d in range(x.rank)]
+        product = b.op("MatMul", b.transpose(x, order), b.array(weights.T), rank=x.rank)
+        return b.transpose(product, back)
+    total: Value | None = None
+    for tap in range(taps):
+        places = np.minimum(first + tap, weights.shape[1] - 1)
+        inside = first + tap < weights.shape[1]
+        own = np.where(inside, weights[np.arange(len(weights)), places], 0.0)
+        taken = b.op("Gather", x, b.array(places), axis=dim, rank=x.rank)
+        part = b.op("Mul", taken, b.array(own.reshape(-1, *[1] * beyond)), rank=x.rank)
+        total = part if total is None else b.op("Add", total, part, rank=x.rank)
+    assert total is not None
+    return total
+
+
 def _upsample(aten: str, cubic: bool) -> None:
     def lower(
         b: Builder,
@@ -339,7 +412,10 @@ def _upsample(aten: str, cubic: bool) -> None:
         axes = _axes(b, x, output_size, scale_factors)
         if x.dtype.is_floating_point:
             return _interpolated(b, x, axes, align_corners, cubic)
-        # Bytes are rounded.
+        if x.dtype == torch.uint8 and all(axis.known is not None for axis in axes):
+            matrices = [_matrix(*axis.known, axis.factor, align_corners, cubic) for axis in axes]  # type: ignore[misc]
+            return _resized_bytes(b, x, matrices)
+        # Where sizes are symbols, bytes are rounded once, and may be off by one.
         y = _interpolated(b, b.cast(x, torch.float32), axes, align_corners, cubic)
         nearest = b.op("Floor", b.op("Add", y, b.scalar(0.5, y.dtype)))
         ends = torch.iinfo(x.dtype)
@@ -361,10 +437,7 @@ _upsample("upsample_bicubic2d", True)
 def _filter(distance: np.ndarray, cubic: bool) -> np.ndarray:
     """The triangle, or Keys' cubic with a = −0.5."""
     t = np.abs(distance)
-    if not cubic:
-        return np.maximum(1.0 - t, 0.0)
-    near, far = (1.5 * t - 2.5) * t * t + 1, ((-0.5 * t + 2.5) * t - 4) * t + 2
-    return np.where(t < 1, near, np.where(t < 2, far, 0.0))
+    return _keys(t, -0.5) if cubic else np.maximum(1.0 - t, 0.0)
 
 
 def _resampling(size: int, out: int, scale: float, cubic: bool) -> np.ndarray:
@@ -384,28 +457,26 @@ def _antialiased(aten: str, cubic: bool) -> None:
     """Products with two matrices, and with their transposes for the gradient."""
 
     def matrices(
-        x: Value, sizes: Sequence[int], outs: Sequence[int], align_corners: bool,
+        sizes: Sequence[int], outs: Sequence[int], align_corners: bool,
         scales: Sequence[float | None],
-    ) -> list[torch.Tensor]:  # fmt: skip
-        found = []
-        for size, out, factor in zip(sizes, outs, [*scales, None, None][:2], strict=True):
-            if align_corners:
-                scale = (size - 1) / (out - 1) if out > 1 else 0.0
-            else:
-                scale = 1 / factor if factor else size / out
-            matrix = _resampling(size, out, scale, cubic)
-            found.append(torch.from_numpy(matrix).to(x.dtype))
-        return found
+    ) -> list[np.ndarray]:  # fmt: skip
+        return [
+            _resampling(size, out, _scale(size, out, factor, align_corners), cubic)
+            for size, out, factor in zip(sizes, outs, [*scales, None, None][:2], strict=True)
+        ]
 
-    def product(b: Builder, rows: torch.Tensor, x: Value, columns: torch.Tensor) -> Value:
-        wide = b.op("MatMul", x, b.tensor(columns, "columns"), rank=x.rank)
-        return b.op("MatMul", b.tensor(rows, "rows"), wide, rank=x.rank)
+    def product(b: Builder, rows: np.ndarray, x: Value, columns: np.ndarray) -> Value:
+        left, right = (torch.from_numpy(matrix).to(x.dtype) for matrix in (rows, columns))
+        wide = b.op("MatMul", x, b.tensor(right, "columns"), rank=x.rank)
+        return b.op("MatMul", b.tensor(left, "rows"), wide, rank=x.rank)
 
     def lower(
         b: Builder, x: Value, output_size: Sequence[int], align_corners: bool, *scales: float | None
     ) -> Value:
         sizes = x.static_shape("resizing with antialiasing", -2)
-        rows, columns = matrices(x, sizes, output_size, align_corners, scales)
+        rows, columns = matrices(sizes, output_size, align_corners, scales)
+        if x.dtype == torch.uint8:
+            return _resized_bytes(b, x, [rows, columns])
         return product(b, rows, x, columns.T)
 
     def backward(
@@ -416,7 +487,7 @@ def _antialiased(aten: str, cubic: bool) -> None:
         align_corners: bool,
         *scales: float | None,
     ) -> Value:
-        rows, columns = matrices(gradient, input_size[-2:], output_size, align_corners, scales)
+        rows, columns = matrices(input_size[-2:], output_size, align_corners, scales)
         return product(b, rows.T, gradient, columns)
 
     lowering(f"aten.{aten}.default")(lower)
