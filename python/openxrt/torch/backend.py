@@ -24,7 +24,7 @@ from .fallback import refused_nodes, split
 from .importer import import_fx
 from .joint_graph import partition
 from .per_shape import PerShape, is_symbolic
-from .runner import FrozenWhileUnchanged, Runner, Runners
+from .runner import FrozenWhileUnchanged, Memory, Runner, Runners
 from .sizes import ranges_of_symbols
 from .tracing import attention_as_products
 
@@ -92,6 +92,7 @@ class _Compiler:
 
         known: list[torch.Tensor] = []
         versions: list[int] = []
+        memory: list[Memory] = []
 
         def frozen() -> Runner:
             constants = dict(zip(static, known, strict=True))
@@ -106,12 +107,13 @@ class _Compiler:
                 known.extend(weights)
                 # PyTorch counts no writes to what was made in torch.inference_mode().
                 versions.extend(-1 if w.is_inference() else w._version for w in weights)
+                memory.append(Memory(weights))
 
             def unchanged() -> bool:
                 return all(
                     weight is first and version >= 0 and weight._version == version
                     for weight, first, version in zip(weights, known, versions, strict=True)
-                )
+                ) and all(watched.unchanged() for watched in memory)
 
             return choice.runner(unchanged)[0](arguments)
 

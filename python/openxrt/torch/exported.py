@@ -14,6 +14,7 @@ from .._core import Watch
 from .aten.memory import read_by_strides
 from .containers import Kind, flatten
 from .importer import Imported, import_exported
+from .runner import Memory
 from .tracing import trace
 
 # Held by whoever traces a module, for torch.export puts fake tensors in the place of its parameters
@@ -407,10 +408,11 @@ class Exported:
             if any(tensor.is_inference() for _, _, tensor in places):
                 return lambda: False
             watch = Watch(places, [], True)
+            memory = Memory([tensor for _, _, tensor in places])
 
         def unchanged() -> bool:
             with _PARAMETERS:
-                return watch.unchanged()
+                return watch.unchanged() and memory.unchanged()
 
         return unchanged
 

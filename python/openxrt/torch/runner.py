@@ -221,13 +221,34 @@ class Runners:
                 yield runner.program
 
 
+class Memory:
+    """Notices that tensors have other memory than before: what is assigned to `.data`, as
+    vector_to_parameters() and Module.to() do, PyTorch counts as no write."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        usual = (torch.Tensor, torch.nn.Parameter)
+        self._tensors = [t for t in tensors if type(t) in usual and t.layout == torch.strided]
+        self._addresses = self._places()
+        # The memory is kept, for another tensor would be given it, and be at the same place.
+        self._kept: list[torch.Tensor] | None = [tensor.detach() for tensor in self._tensors]
+
+    def _places(self) -> list[int]:
+        return list(map(torch.Tensor.data_ptr, self._tensors))
+
+    def unchanged(self) -> bool:
+        """Whether it has been the same ever since."""
+        if self._kept is not None and self._places() != self._addresses:
+            self._kept = None
+        return self._kept is not None
+
+
 class FrozenWhileUnchanged:
     """Chooses between two programs of one function.
 
     Constant weights are packed once, and engines fold what they can: the fast way. PyTorch counts
     the changes of each tensor, so a weight that an optimizer or load_state_dict has written is
-    noticed at the next call; from then on the weights are inputs of a second program, and no later
-    change compiles anything.
+    noticed at the next call, as is one with other memory (Memory); from then on the weights are
+    inputs of a second program, and no later change compiles anything.
     """
 
     def __init__(self, frozen: Callable[[], Runner], live: Callable[[], Runner]) -> None:
