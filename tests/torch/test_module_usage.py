@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import openxrt
@@ -316,6 +316,29 @@ def test_weights_with_other_memory(way: Callable[[nn.Module], Any], name: str) -
         OTHER_MEMORY[name](module)
         assert not torch.equal(module(x), before)
         assert_close(fast(x), module(x))
+
+
+@pytest.fixture
+def default_dtype() -> Iterator[torch.dtype]:
+    """What it is afterwards again."""
+    dtype = torch.get_default_dtype()
+    yield dtype
+    torch.set_default_dtype(dtype)
+
+
+def test_the_default_dtype_is_part_of_what_was_traced(default_dtype: torch.dtype) -> None:
+    class Module(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return x + 1, torch.arange(x.shape[0]) / 2, x * torch.ones(3)
+
+    fast = xt.XRTModule(Module().eval(), "native")
+    for dtype in (default_dtype, torch.float64, default_dtype):
+        torch.set_default_dtype(dtype)
+        for rows in (3, 1, 4):
+            x = torch.ones(rows, 3, dtype=torch.float32)
+            for found, expected in zip(fast(x), Module()(x), strict=True):
+                assert found.dtype == expected.dtype
+                assert_close(found, expected)
 
 
 @pytest.mark.parametrize("wrapper", [xt.XRTModule, xt.EngineModule])

@@ -58,10 +58,10 @@ def _overlap(one: object, other: object) -> bool:
 
 class Signature:
     """Which arguments a program serves: dtypes, dimensions of which None is any, and devices, under
-    the autocast of this moment, whose conversions are traced with the rest."""
+    the autocast and with the default dtype of this moment, which are traced with the rest."""
 
     def __init__(self, flat: list[object], kind: Kind) -> None:
-        self.autocast = _autocast()
+        self.dtypes = _dtypes_of_this_moment()
         self.kind = kind
         # Tensors by position and nothing else, for which callers give no kind.
         positional, keywords = kind.spec.children()
@@ -85,7 +85,7 @@ class Signature:
         """Whether these arguments are of that kind; None stands for tensors by position."""
         if not self._is_usual if kind is None else kind != self.kind:
             return False
-        if self.autocast != _autocast():
+        if self.dtypes != _dtypes_of_this_moment():
             return False
         if len(flat) != len(self.entries):
             return False
@@ -147,7 +147,7 @@ class Signature:
         """Per argument, the dimensions in which `flat` differs, as torch.export wants them; None
         where it differs in more than sizes."""
         wide: Wide = []
-        if kind != self.kind or self.autocast != _autocast():
+        if kind != self.kind or self.dtypes != _dtypes_of_this_moment():
             return None
         for place, (entry, given) in enumerate(zip(self.entries, flat, strict=True)):
             if not isinstance(given, torch.Tensor) or not isinstance(entry, tuple):
@@ -243,6 +243,11 @@ def without_ones(wide: Wide | None, flat: list[object]) -> Wide | None:
         for dims, value in zip(wide, flat, strict=True)
     ]
     return kept if any(dims is not None for dims in kept) else None
+
+
+def _dtypes_of_this_moment() -> tuple[object, torch.dtype]:
+    """What decides the dtypes of results beside the arguments."""
+    return _autocast(), torch.get_default_dtype()
 
 
 def _autocast() -> tuple[tuple[str, torch.dtype], ...] | None:
