@@ -136,6 +136,22 @@ def test_sizes_that_must_be_numbers_have_a_program_each() -> None:
     assert len(list(frequencies.programs())) == 2
 
 
+class Counted(torch.nn.Module):
+    """An op of whose results PyTorch knows no sizes where those of its operand are open."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.histogram(x, bins=4, range=(-1.0, 1.0))[0]
+
+
+def test_open_sizes_that_cannot_be_traced_have_a_program_each() -> None:
+    fast = xt.XRTModule(Counted().eval(), engine="native")
+    for n in (15, 25, 35, 15):
+        x = torch.sin(torch.arange(n))
+        assert_close(fast(x), Counted()(x))
+        assert not any("dynamic" in name for name in vars(x))  # marks of torch.export
+    assert len(list(fast.programs())) == 3
+
+
 class Magnitudes(torch.nn.Module):
     """A transform along a dimension that never changes."""
 
@@ -234,6 +250,17 @@ def test_control_flow_on_data_is_an_error_or_falls_back_when_asked() -> None:
     fast = xt.XRTModule(DataDependent().eval(), engine="native", fallback=True)
     assert fast(torch.ones(2)).tolist() == [2, 2]
     assert fast(-torch.ones(2)).tolist() == [-3, -3]
+
+
+def test_a_mask_that_pytorch_looks_at_is_named() -> None:
+    module = torch.nn.Transformer(8, 2, 1, 1, 16, batch_first=True).eval()
+    x, y = torch.randn(2, 5, 8), torch.randn(2, 6, 8)
+    mask = module.generate_square_subsequent_mask(6)
+    fast = xt.XRTModule(module, engine="native")
+    with pytest.raises(openxrt.Unsupported, match=r"transformer\.py:\d+: .*tgt_is_causal"):
+        fast(x, y, tgt_mask=mask)
+    expected = module(x, y, tgt_mask=mask, tgt_is_causal=True)
+    assert_close(fast(x, y, tgt_mask=mask, tgt_is_causal=True), expected)
 
 
 def test_unsupported_op_names_its_line() -> None:

@@ -586,6 +586,15 @@ def test_a_gradient_within_forward() -> None:
     assert xt.XRTModule(module, "native", fallback=True)(x).tolist() == [12]
 
 
+def test_gradients_of_many_within_forward() -> None:
+    class Slopes(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.vmap(torch.func.grad(lambda y: (y**3).sum()))(x)
+
+    with pytest.raises(openxrt.Unsupported, match=r"gradients \(torch\.func\.grad"):
+        xt.XRTModule(Slopes().eval(), "native")(torch.ones(2, 3))
+
+
 def test_sizes_among_the_results() -> None:
     class Sized(nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, dict[str, torch.Size]]:

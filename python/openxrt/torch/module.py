@@ -380,11 +380,16 @@ class EngineModule(torch.nn.Module):
         sizes = labels, self._sizes
         try:
             return _Inference(self.wrapped, args, kwargs, wide, *settings, lengths_open, *sizes)
-        except Unsupported:
-            is_needed = wide is not None and (not labels or self._sizes.are_named)
-            if is_needed or (wide is None and not lengths_open):
+        except (Unsupported, RuntimeError) as error:  # torch.export raises RuntimeErrors
+            is_of_trace = isinstance(error, Unsupported) or not isinstance(error, Error)
+            is_general = wide is not None or lengths_open
+            if not (is_of_trace and is_general) or self._sizes.are_named:
                 raise
-            return _Inference(self.wrapped, args, kwargs, None, *settings)
+            made = _Inference(self.wrapped, args, kwargs, None, *settings)
+            if wide is not None and not labels:
+                # Open sizes cannot be traced: none is tried again.
+                self._one_program_per_size = True
+            return made
 
     def recompile(self) -> None:
         """Forgets what was traced, so that the next call traces anew.

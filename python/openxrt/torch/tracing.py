@@ -8,6 +8,8 @@ import contextlib
 import functools
 import gc
 import inspect
+import linecache
+import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -131,7 +133,7 @@ def _traced(
     wide: list[Any] | None,
 ) -> tuple[ExportedProgram, Results]:
     flat, kind, caches = flatten(args, kwargs)
-    flat = _each_by_itself(flat)
+    flat = _each_by_itself(flat, afresh=wide is not None)
     if not caches:
         args, kwargs = pytree.tree_unflatten(flat, kind.spec)
     # Putting such a container together may make tensors, which only torch.export itself, and not
@@ -180,17 +182,23 @@ def _refuse_gradients(module: torch.nn.Module, exported: ExportedProgram) -> Non
         )
         for value in exported.constants.values()
     ):
-        raise Unsupported(
-            f"{type(module).__name__} cannot be traced whole: its forward takes gradients "
-            "(torch.func.grad, jacrev, …), which torch.export does not trace; torch.compile with "
-            "backend 'openxrt' does, as do training mode and fallback=True"
-        )
+        raise _gradients_refused(module)
 
 
-def _each_by_itself(flat: list[Any]) -> list[Any]:
+def _gradients_refused(module: torch.nn.Module) -> Unsupported:
+    return Unsupported(
+        f"{type(module).__name__} cannot be traced whole: its forward takes gradients "
+        "(torch.func.grad, jacrev, …), which torch.export does not trace; torch.compile with "
+        "backend 'openxrt' does, as do training mode and fallback=True"
+    )
+
+
+def _each_by_itself(flat: list[Any], afresh: bool) -> list[Any]:
     """Arguments to trace with, none of which is a view or shares its memory with another.
 
-    PyTorch's trace would hold for arguments alone that share it in the same way.
+    PyTorch's trace would hold for arguments alone that share it in the same way. With `afresh` none
+    is the caller's own tensor: torch.export marks those whose sizes are open, and the marks stay
+    where it fails.
     """
 
     def is_usual(x: Any) -> bool:
@@ -207,7 +215,8 @@ def _each_by_itself(flat: list[Any]) -> list[Any]:
     counts = collections.Counter(map(storage, usual))
 
     def alone(x: Any) -> Any:
-        if not is_usual(x) or (x._base is None and counts[storage(x)] == 1):
+        is_alone = not is_usual(x) or (x._base is None and counts[storage(x)] == 1)
+        if is_alone and not (afresh and is_usual(x)):
             return x
         memory = x.untyped_storage()
         if counts[storage(x)] > 1:
@@ -219,13 +228,41 @@ def _each_by_itself(flat: list[Any]) -> list[Any]:
         return [alone(x) for x in flat]
 
 
+# Modules of PyTorch in which frames are of the module that is traced, and not of the tracing.
+_LAYERS = "torch.nn.modules."
+# Where torch.func's gradients are computed.
+_GRADIENTS = torch.func.jacrev.__globals__["__name__"]
+
+
 def cannot_be_traced(module: torch.nn.Module, error: Exception) -> Unsupported:
     """What to raise in place of torch.export's error."""
-    cause = str(error).strip().splitlines() or [type(error).__name__]
-    return Unsupported(
-        f"{type(module).__name__} cannot be traced whole{place_in(str(error))}: {cause[0]}; "
+    frames = list(traceback.walk_tb(error.__traceback__))
+    names = [str(frame.f_globals.get("__name__")) for frame, _ in frames]
+    if _GRADIENTS in names:
+        return _gradients_refused(module)
+    own = [
+        (frame.f_code.co_filename, line, name)
+        for (frame, line), name in zip(frames, names, strict=True)
+        if name.startswith(_LAYERS) or not name.startswith(("torch.", "openxrt."))
+    ]
+    place = place_in(str(error))
+    advice = (
         "torch.cond and while_loop are for control flow that depends on data, and with "
         "fallback=True PyTorch runs the parts that cannot be traced"
+    )
+    if own and isinstance(error, GuardOnDataDependentSymNode):
+        file, line, name = own[-1]
+        code = linecache.getline(file, line).strip()
+        place = f" ({file}:{line}: {code})"
+        if name == torch.nn.TransformerDecoder.__module__:
+            advice = (
+                "it looks whether a mask is causal: say so in the call (is_causal, tgt_is_causal, "
+                "src_is_causal and memory_is_causal are True or False); with fallback=True PyTorch "
+                "runs this part"
+            )
+    cause = str(error).strip().splitlines() or [type(error).__name__]
+    return Unsupported(
+        f"{type(module).__name__} cannot be traced whole{place}: {cause[0]}; {advice}"
     )
 
 
