@@ -71,7 +71,9 @@ class _Compiler:
         ranges = {} if self.training else ranges_of_symbols(samples)
 
         def live() -> Runner:
-            return self.make(import_fx(module, samples, laid_out=laid_out), ranges=ranges)
+            return self.make(
+                import_fx(module, samples, laid_out=laid_out, draws_outside=True), ranges=ranges
+            )
 
         if not static:
             try:
@@ -96,7 +98,9 @@ class _Compiler:
 
         def frozen() -> Runner:
             constants = dict(zip(static, known, strict=True))
-            imported = import_fx(module, samples, constants=constants, laid_out=laid_out)
+            imported = import_fx(
+                module, samples, constants=constants, laid_out=laid_out, draws_outside=True
+            )
             return self.make(imported, ranges=ranges)
 
         choice = FrozenWhileUnchanged(frozen, live)

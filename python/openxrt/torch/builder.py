@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from .._core import Graph, Unsupported
+from .draws import Draws
 
 DTYPE_NAMES: dict[torch.dtype, str] = {
     torch.float32: "float32",
@@ -137,9 +138,24 @@ class Builder:
         self.used: set[int] = {0}  # which outputs of the ATen node are read
         self.unmade: set[int] = set()  # inputs and constants: values that no node makes
         self.known: dict[int, torch.Tensor] = {}  # constants by their ids
+        self.draws: Draws | None = None  # what PyTorch draws for each run; None: engines do
         self._constants: dict[tuple[object, ...], Value] = {}
         # What a Transpose reads, and its permutation, by the id of its result.
         self._transposed: dict[int, tuple[Value, list[int]]] = {}
+
+    # --- inputs -----------------------------------------------------------------------------------
+
+    def input(self, name: str, dtype: torch.dtype, shape: Sequence[int | torch.SymInt]) -> Value:
+        """An input of the graph."""
+        key = self.graph.add_input(name, DTYPE_NAMES[dtype], dims_of(shape))
+        self.unmade.add(key)
+        return Value(key, dtype, tuple(shape))
+
+    def device(self) -> torch.device:
+        """Where PyTorch has the result of the node being lowered."""
+        sample = self.node.meta.get("val") if self.node is not None else None
+        first = sample[0] if isinstance(sample, (list, tuple)) else sample
+        return first.device if isinstance(first, torch.Tensor) else torch.device("cpu")
 
     # --- constants ------------------------------------------------------------------------------
 

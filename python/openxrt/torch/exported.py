@@ -387,9 +387,14 @@ class Exported:
                     return name, self._values[other][0]
         return None
 
-    def imported(self, state_as_inputs: bool) -> Imported:
+    def imported(self, state_as_inputs: bool, draws_outside: bool = False) -> Imported:
         """The graph."""
-        return import_exported(self.program, state_as_inputs=state_as_inputs, decompose=False)
+        return import_exported(
+            self.program,
+            state_as_inputs=state_as_inputs,
+            decompose=False,
+            draws_outside=draws_outside,
+        )
 
     def imported_anew(self) -> Imported:
         """The graph with the parameters and buffers that the module has now."""

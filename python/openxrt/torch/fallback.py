@@ -68,7 +68,7 @@ def split(
             part = whole.get_submodule(str(call.target))
             samples = [argument.meta["val"] for argument in call.args]
             try:
-                imported = import_fx(part, samples)
+                imported = import_fx(part, samples, draws_outside=True)
             except Unsupported as error:
                 name = getattr(error, "node", None)
                 if name is None:

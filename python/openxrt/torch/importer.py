@@ -19,6 +19,7 @@ from . import aten  # noqa: F401  registers the lowerings
 from .aten.complex_numbers import Complex, constant, from_pair, real_dtype, to_pair
 from .aten.decompositions import export_decompositions
 from .builder import DTYPE_NAMES, Builder, Value, dims_of
+from .draws import Draws
 from .registry import find, find_complex
 
 _P = ParamSpec("_P")
@@ -46,6 +47,8 @@ class Imported:
     complex_inputs: list[int] = field(default_factory=list)
     # Per input where it lies; the CPU for a symbolic integer.
     input_devices: list[torch.device] = field(default_factory=list)
+    # What PyTorch draws for each run: inputs of the graph behind all others.
+    draws: Draws = field(default_factory=Draws)
     # Where inputs, constants and results lie, all together.
     devices: set[torch.device] = field(default_factory=set)
 
@@ -156,9 +159,13 @@ def _holds_complex(value: object) -> bool:
 
 
 class _Importer:
-    def __init__(self, module: torch.fx.GraphModule, builder: Builder) -> None:
+    def __init__(
+        self, module: torch.fx.GraphModule, builder: Builder, draws_outside: bool = False
+    ) -> None:
         self.module = module
         self.imported = Imported(builder.graph)
+        if draws_outside:
+            builder.draws = self.imported.draws
         self.builder = builder
         self.values: dict[torch.fx.Node, object] = {}
         self.outputs = 0  # of the graph, so far
@@ -179,18 +186,14 @@ class _Importer:
                 return from_pair(self.builder, Value(key, dtype, shape))
             if sample.dtype not in DTYPE_NAMES:
                 raise Unsupported(f"input '{name}': dtype {sample.dtype} has no counterpart")
-            shape = _shape_of(sample)
-            key = graph.add_input(name, DTYPE_NAMES[sample.dtype], dims_of(shape))
-            self.unmade.add(key)
-            return Value(key, sample.dtype, shape)
+            return self.builder.input(name, sample.dtype, _shape_of(sample))
         if isinstance(sample, torch.SymInt):
-            key = graph.add_input(name, "int64", [])
-            self.unmade.add(key)
-            return Value(key, torch.int64, ())
+            return self.builder.input(name, torch.int64, ())
         return sample
 
     def add_argument(self, node: torch.fx.Node, sample: object, position: int) -> None:
         self.builder.name = node.name
+        self.imported.draws.note_argument(position, sample)
         self.values[node] = self.add_input(node.name, sample)
         if isinstance(self.values[node], Complex):
             self.imported.complex_inputs.append(len(self.imported.inputs))
@@ -466,6 +469,7 @@ def import_fx(
     constants: Mapping[int, torch.Tensor] | None = None,
     keep_views: bool = False,
     laid_out: int = 0,
+    draws_outside: bool = False,
     name: str = "graph",
 ) -> Imported:
     """An FX graph of ATen ops; `samples` are its inputs (fake tensors will do), in order.
@@ -473,9 +477,10 @@ def import_fx(
     The first `laid_out` results lie in memory as PyTorch's would.
 
     Arguments at the positions in `constants` are built into the graph with these values. Results
-    that are views of arguments are such with `keep_views`, and wherever sizes are symbols.
+    that are views of arguments are such with `keep_views`, and wherever sizes are symbols. With
+    `draws_outside` random numbers are inputs where they can be (draws.py).
     """
-    importer = _Importer(module, Builder(Graph(name)))
+    importer = _Importer(module, Builder(Graph(name)), draws_outside)
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     with unset_fake_temporarily():  # complex inputs are taken apart by nodes with constants
         for position, (node, sample) in enumerate(zip(placeholders, samples, strict=True)):
@@ -523,12 +528,13 @@ def import_exported(
     *,
     state_as_inputs: bool = False,
     decompose: bool = True,
+    draws_outside: bool = False,
     name: str = "graph",
 ) -> Imported:
     """An ExportedProgram. Parameters and buffers are constants that share PyTorch's memory, or,
     with `state_as_inputs`, inputs; buffers that the program writes always are inputs, aliased to
     the outputs that hold their new values. A program that consists of Core ATen ops already needs
-    no `decompose`.
+    no `decompose`. With `draws_outside` random numbers are inputs where they can be (draws.py).
 
     Raises:
         Unsupported: names every op without a lowering, with the source line that needs it.
@@ -536,7 +542,7 @@ def import_exported(
     program = program.run_decompositions(export_decompositions()) if decompose else program
     module = program.graph_module
     signature = program.graph_signature
-    importer = _Importer(module, Builder(Graph(name)))
+    importer = _Importer(module, Builder(Graph(name)), draws_outside)
     written = set(signature.buffers_to_mutate.values())
     inputs_of: dict[str, str] = {}  # name in the state dict → graph input
     arguments: dict[str, str] = {}  # user input → graph input

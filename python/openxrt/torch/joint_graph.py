@@ -188,12 +188,22 @@ def _keep_channels_last(
     backward.recompile()
 
 
+def _keep_random_numbers(graph: torch.fx.Graph) -> None:
+    """What torch.utils.checkpoint would draw again is kept: the same numbers come once only."""
+    for node in graph.nodes:
+        source = node.args[0] if node.target is operator.getitem else node
+        tags = getattr(source.target, "tags", ()) if isinstance(source, torch.fx.Node) else ()
+        if torch.Tag.nondeterministic_seeded in tags and "recompute" in node.meta:
+            node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+
+
 def partition(
     joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **options: Any
 ) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
     """A partition function for aot_autograd."""
     _use_inputs_of_pools(joint.graph)
     _use_batch_statistics(joint.graph)
+    _keep_random_numbers(joint.graph)
     for node in joint.graph.nodes:
         if not _is_free(node):
             node.meta.setdefault("recompute", CheckpointPolicy.MUST_SAVE)

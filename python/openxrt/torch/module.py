@@ -54,8 +54,8 @@ class _Inference(Exported):
         self.choice: FrozenWhileUnchanged | QuantisedWhileUnchanged
         if quantiser is None:
             self.choice = FrozenWhileUnchanged(
-                lambda: make(self.imported(False)),
-                lambda: make(self.imported(True)),
+                lambda: make(self.imported(False, draws_outside=True)),
+                lambda: make(self.imported(True, draws_outside=True)),
             )
         else:
             self.choice = QuantisedWhileUnchanged(self, quantiser, options, make)

@@ -60,7 +60,7 @@ class PerShape:
             known = [_like(x, mode) for x in arguments]
             with mode:
                 graph = make_fx(self.module, decomposition_table=decompositions())(*known)
-            return self.make(import_fx(graph, known, keep_views=True))
+            return self.make(import_fx(graph, known, keep_views=True, draws_outside=True))
 
     def __call__(self, arguments: Sequence[object]) -> list[object]:
         """The results for flat arguments."""

@@ -80,8 +80,10 @@ class Runner:
         self.program: Program = load(imported.graph, aliases=imported.aliases, **options)
         self.input_devices = list(imported.input_devices)
         self.output_devices = {r.output: r.device for r in imported.results if r.output >= 0}
-        self.written = [port.name in imported.aliases for port in self.program.inputs]
+        ports = self.program.inputs[: len(imported.inputs)]
+        self.written = [port.name in imported.aliases for port in ports]
         self.inputs = imported.inputs
+        self.draws = imported.draws
         self.results = imported.results
         self.views = imported.views
         self.complex_inputs = imported.complex_inputs
@@ -117,6 +119,8 @@ class Runner:
             ]
         for place in self.complex_inputs:
             tensors[place] = torch.view_as_real(tensors[place].detach().resolve_conj())  # type: ignore[attr-defined]
+        if self.draws:
+            tensors = [*tensors, *self.draws(arguments)]
         outputs = self.program.call_tensors(tensors, torch.Tensor)
         for place in self.comes_as_array:
             outputs[place] = to_torch(outputs[place])
@@ -149,6 +153,8 @@ class Runner:
     ) -> list[Any]:
         """The program's outputs, each where PyTorch has it; tensors on the GPU stay there."""
         tensors = self._tensors_on_gpu(arguments, state)
+        if self.draws:
+            tensors = [*tensors, *self.draws(arguments)]
         outputs = self.program.call_tensors(tensors, torch.Tensor)
         for place, output in enumerate(outputs):
             tensor = output if type(output) is torch.Tensor else to_torch(output)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random tensors. A program draws anew at every run, from its engine's own generator: results
-agree with PyTorch's in distribution, not number for number."""
+"""Random tensors. PyTorch draws the numbers anew for every run (draws.py), or the engine does, by a
+generator of its own: results agree with eager's in distribution, not number for number."""
 
 from __future__ import annotations
 
@@ -17,10 +17,25 @@ from .pointwise import add, mul
 
 def draw(b: Builder, op: str, like: Value, dtype: torch.dtype) -> Value:
     """Random numbers in the shape of `like`: RandomUniformLike over [0, 1), or RandomNormalLike."""
+    if b.draws is not None and b.draws.takes(like.shape):
+        assert like.shape is not None
+        b.draws.add(op, like.shape, dtype, b.device())
+        return b.input(f"{b.name}_{op}", dtype, like.shape)
     ids = b.graph.add_node(
         op, [like.id], [f"{b.name}_{op}"], {"dtype": b.onnx_dtype(dtype)}, "", b.name
     )
     return Value(ids[0], dtype, like.shape, like.rank)
+
+
+def _result(b: Builder, size: Sequence[Int], dtype: torch.dtype) -> Value:
+    """A tensor in the shape of the op's result."""
+    return _shaped(b, filled(b, size, 0, dtype))
+
+
+def _shaped(b: Builder, like: Value) -> Value:
+    """A value that has the shape of the op's result."""
+    known = b.out[0] if b.out else None
+    return like if known is None else Value(like.id, like.dtype, known[1])
 
 
 @lowering("aten.rand.default", "aten.rand.generator")
@@ -28,7 +43,7 @@ def rand(
     b: Builder, size: Sequence[Int], *, dtype: torch.dtype | None = None, **_: object
 ) -> Value:
     wanted = dtype or torch.get_default_dtype()
-    return draw(b, "RandomUniformLike", filled(b, size, 0, wanted), wanted)
+    return draw(b, "RandomUniformLike", _result(b, size, wanted), wanted)
 
 
 @lowering("aten.randn.default", "aten.randn.generator")
@@ -36,7 +51,7 @@ def randn(
     b: Builder, size: Sequence[Int], *, dtype: torch.dtype | None = None, **_: object
 ) -> Value:
     wanted = dtype or torch.get_default_dtype()
-    return draw(b, "RandomNormalLike", filled(b, size, 0, wanted), wanted)
+    return draw(b, "RandomNormalLike", _result(b, size, wanted), wanted)
 
 
 @lowering("aten.rand_like.default")
@@ -81,7 +96,7 @@ def dropout(b: Builder, x: Value, p: float, train: bool) -> Value:
 def randperm(b: Builder, n: Int, *, dtype: torch.dtype | None = None, **_: object) -> Value:
     if not isinstance(n, int):
         raise Unsupported("randperm of a symbolic number")
-    drawn = draw(b, "RandomUniformLike", filled(b, [n], 0, torch.float32), torch.float32)
+    drawn = draw(b, "RandomUniformLike", _result(b, [n], torch.float32), torch.float32)
     _, order = b.ops("TopK", drawn, b.ints([n]), dtypes=[torch.float32, torch.int64], axis=0)
     return b.cast(order, dtype or torch.int64)
 
@@ -99,7 +114,7 @@ def _integers(b: Builder, like: Value, low: int, high: int, dtype: torch.dtype) 
 def randint(
     b: Builder, high: int, size: Sequence[Int], *, dtype: torch.dtype | None = None, **_: object
 ) -> Value:
-    like = filled(b, size, 0, torch.float32)
+    like = _result(b, size, torch.float32)
     return _integers(b, like, 0, high, dtype or torch.int64)
 
 
@@ -113,7 +128,7 @@ def randint_low(
     dtype: torch.dtype | None = None,
     **_: object,
 ) -> Value:
-    like = filled(b, size, 0, torch.float32)
+    like = _result(b, size, torch.float32)
     return _integers(b, like, low, high, dtype or torch.int64)
 
 
@@ -143,7 +158,7 @@ def normal(b: Builder, x: Value, mean: float = 0.0, std: float = 1.0, **_: objec
 
 @lowering("aten.normal.Tensor_Tensor", "aten.normal.Tensor_float", "aten.normal.float_Tensor")
 def normal_of(b: Builder, mean: Operand, std: Operand = 1.0, **_: object) -> Value:
-    total = add(b, mean, std)  # has the shape of the result
+    total = _shaped(b, add(b, mean, std))
     return add(b, mul(b, draw(b, "RandomNormalLike", total, total.dtype), std), mean)
 
 
