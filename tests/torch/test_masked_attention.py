@@ -127,3 +127,46 @@ def test_flex_attention(name: str) -> None:
     args = [drawn(1, 4, 128, width) for width in (16, 16, 16)]
     found = xt.XRTModule(module, engine="native")(*args)
     torch.testing.assert_close(found, module(*args), rtol=1e-4, atol=1e-5)
+
+
+CAUSAL = torch.nn.Transformer.generate_square_subsequent_mask(5)
+PADDING = torch.zeros(3, 5, dtype=torch.bool)
+PADDING[1, 3:] = True
+FAST_PATHS = {
+    "no mask": {},
+    "causal": {"src_mask": CAUSAL},
+    "said to be causal": {"src_mask": CAUSAL, "is_causal": True},
+    "padding": {"src_key_padding_mask": PADDING},
+    "both": {"src_mask": CAUSAL < 0, "src_key_padding_mask": PADDING},
+}
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("masks", FAST_PATHS)
+def test_the_fast_path_of_an_encoder_layer(masks: str, activation: str, norm_first: bool) -> None:
+    """torch.compile hands it over whole where no gradients are wanted."""
+    layer = torch.nn.TransformerEncoderLayer(
+        8, 2, 16, batch_first=True, activation=activation, norm_first=norm_first
+    ).eval()
+    fast = torch.compile(layer, backend="openxrt", options={"engine": "native"})
+    x = drawn(3, 5, 8)
+    with torch.no_grad():
+        found, expected = fast(x, **FAST_PATHS[masks]), layer(x, **FAST_PATHS[masks])
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("weights", ["none", "mean", "of each head"])
+def test_the_fast_path_of_attention(weights: str) -> None:
+    attention = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    fast = torch.compile(attention, backend="openxrt", options={"engine": "native"})
+    x = drawn(3, 5, 8)
+    options = {
+        "need_weights": weights != "none",
+        "average_attn_weights": weights == "mean",
+        "key_padding_mask": PADDING,
+    }
+    with torch.no_grad():
+        found, expected = fast(x, x, x, **options), attention(x, x, x, **options)
+    for actual, wanted in zip(found, expected, strict=True):
+        torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-5)

@@ -503,3 +503,98 @@ def istft(
     signal = overlapped(pieces * shape) / overlapped((shape * shape).expand(1, n_fft, frames))
     signal = torch.nn.functional.pad(signal[:, start:end], (0, max(end - whole, 0)))
     return signal if x.dim() == 3 else signal.squeeze(0)
+
+
+# --- PyTorch's fast paths of attention ------------------------------------------------------------
+
+
+def _heads(x: Tensor, weight: Tensor, bias: Tensor, heads: int) -> Tensor:
+    return torch.nn.functional.linear(x, weight, bias).unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def _scores(query: Tensor, key: Tensor, mask: Tensor | None, mask_type: int | None) -> Tensor:
+    scores = query / math.sqrt(query.shape[-1]) @ key.transpose(-1, -2)
+    if mask is not None:
+        hidden = mask.to(torch.bool)
+        if mask_type == 1:  # of keys, per row of the batch
+            hidden = hidden.view(hidden.shape[0], 1, 1, hidden.shape[-1])
+        scores = scores.masked_fill(hidden, -math.inf)
+    return torch.softmax(scores, -1)
+
+
+@rewriting("aten._native_multi_head_attention.default")
+def native_multi_head_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim: int,
+    num_head: int,
+    qkv_weight: Tensor,
+    qkv_bias: Tensor,
+    proj_weight: Tensor,
+    proj_bias: Tensor,
+    mask: Tensor | None = None,
+    need_weights: bool = True,
+    average_attn_weights: bool = True,
+    mask_type: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    weights, biases = qkv_weight.chunk(3), qkv_bias.chunk(3)
+    q, k, v = (
+        _heads(x, weight, bias, num_head)
+        for x, weight, bias in zip((query, key, value), weights, biases, strict=True)
+    )
+    scores = _scores(q, k, mask, mask_type)
+    attended = (scores @ v).transpose(1, 2).flatten(2)
+    result = torch.nn.functional.linear(attended, proj_weight, proj_bias)
+    if not need_weights:
+        return result, query.new_empty(0)
+    return result, scores.mean(1) if average_attn_weights else scores
+
+
+@rewriting("aten._transformer_encoder_layer_fwd.default")
+def transformer_encoder_layer(
+    x: Tensor,
+    embed_dim: int,
+    num_heads: int,
+    qkv_weight: Tensor,
+    qkv_bias: Tensor,
+    proj_weight: Tensor,
+    proj_bias: Tensor,
+    use_gelu: bool,
+    norm_first: bool,
+    eps: float,
+    norm_weight_1: Tensor,
+    norm_bias_1: Tensor,
+    norm_weight_2: Tensor,
+    norm_bias_2: Tensor,
+    ffn_weight_1: Tensor,
+    ffn_bias_1: Tensor,
+    ffn_weight_2: Tensor,
+    ffn_bias_2: Tensor,
+    mask: Tensor | None = None,
+    mask_type: int | None = None,
+) -> Tensor:
+    functions = torch.nn.functional
+    products = (qkv_weight, qkv_bias, proj_weight, proj_bias)
+
+    def attended(y: Tensor) -> Tensor:
+        return native_multi_head_attention(
+            y, y, y, embed_dim, num_heads, *products, mask, False, mask_type=mask_type
+        )[0]
+
+    def fed_forward(y: Tensor) -> Tensor:
+        wide = functions.linear(y, ffn_weight_1, ffn_bias_1)
+        active = functions.gelu(wide) if use_gelu else functions.relu(wide)
+        return functions.linear(active, ffn_weight_2, ffn_bias_2)
+
+    def first(y: Tensor) -> Tensor:
+        return functions.layer_norm(y, [embed_dim], norm_weight_1, norm_bias_1, eps)
+
+    def second(y: Tensor) -> Tensor:
+        return functions.layer_norm(y, [embed_dim], norm_weight_2, norm_bias_2, eps)
+
+    if norm_first:
+        x = x + attended(first(x))
+        return x + fed_forward(second(x))
+    x = first(x + attended(x))
+    return second(x + fed_forward(x))
