@@ -30,7 +30,7 @@ namespace xrt {
 
 class Body {
  public:
-  // `graph` is detached (partition/fold.h). Its inputs' types say what is known before the first
+  // `graph` is detached (ir/extract.h). Its inputs' types say what is known before the first
   // run; where that is all, the body is compiled at once. `name` ("loop/body") precedes the names
   // of its nodes and functions in explanations, `scope` (with the names of the bodies around it) in
   // traces.

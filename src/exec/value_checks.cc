@@ -11,11 +11,11 @@
 
 #include "base/element.h"
 #include "exec/native_evaluator.h"
+#include "ir/extract.h"
 #include "ops/empties.h"
 #include "ops/open_sizes.h"
 #include "ops/shape_inference.h"
 #include "ops/size_rules.h"
-#include "partition/fold.h"
 #include "passes/passes.h"
 #include "xrt/error.h"
 

@@ -10,9 +10,9 @@
 
 #include "exec/executor.h"
 #include "exec/native_evaluator.h"
+#include "ir/extract.h"
 #include "measure/difference.h"
 #include "ops/shape_inference.h"
-#include "partition/fold.h"
 #include "passes/pass_manager.h"
 #include "placement/decision.h"
 #include "placement/survey.h"

@@ -19,21 +19,6 @@ namespace xrt {
 inline constexpr const char* kLaunchOp = "Launch";
 inline constexpr const char* kXrtDomain = "xrt";
 
-// A part of a graph as a graph of its own.
-struct Extract {
-  Graph graph;
-  std::vector<ValueId> inputs;   // ids in the source graph, as graph.inputs()
-  std::vector<ValueId> outputs;  // ids in the source graph, as graph.outputs()
-};
-
-// The listed nodes (in topological order) of `graph`; what they read from outside becomes inputs,
-// what others or the graph's outputs read of them becomes outputs.
-XRT_API Extract extract(const Graph& graph, const std::vector<NodeId>& nodes, std::string name);
-
-// A body of an If, Loop or Scan as a graph of its own: what it captures becomes further inputs,
-// after those that it declares, in the order of captures().
-XRT_API Graph detach(const Graph& body, std::string name);
-
 // `engines` are the names that Cluster::engine indexes.
 XRT_API Graph fold(const Graph& graph, const Partition& partition,
                    const std::vector<std::string>& engines);

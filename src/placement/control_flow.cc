@@ -6,7 +6,7 @@
 #include <optional>
 #include <variant>
 
-#include "partition/fold.h"
+#include "ir/extract.h"
 
 namespace xrt {
 namespace {

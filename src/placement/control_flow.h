@@ -30,7 +30,7 @@ bool is_control_flow(const Node& node);
 // Whether the runtime can drive the node: a control-flow node whose bodies fit it.
 Support can_drive(const Graph& graph, NodeId id);
 
-// The node's bodies, detached (partition/fold.h), by name of the attribute; their inputs have the
+// The node's bodies, detached (ir/extract.h), by name of the attribute; their inputs have the
 // types that they have in the first iteration as far as that is known. Unknown where the node's
 // inputs are.
 std::vector<std::pair<std::string, Graph>> detached_bodies(const Graph& graph, NodeId id);

@@ -666,6 +666,34 @@ OPENVINO = [
         open_sizes=True,
     ),
     turned_twice(),
+    fault(
+        "LpNormalization adds to small norms",
+        [helper.make_node("LpNormalization", ["x"], ["y"], axis=1, p=2)],
+        {"x": f32([1e-5, 2e-5, 2e-5])},
+        [f32([1 / 3, 2 / 3, 2 / 3])],
+    ),
+    fault(
+        "Cast to bytes of four bits rounds",
+        [
+            helper.make_node("Cast", ["x"], ["narrow"], to=TensorProto.INT4),
+            helper.make_node("Cast", ["narrow"], ["y"], to=TensorProto.INT32),
+        ],
+        {"x": f32(0.9, 1.9, -0.9, -1.9)},
+        [np.array([0, 1, 0, -1], np.int32)],
+    ),
+    fault(
+        "A product of integers, cast and added to, is another number in a graph that quantises",
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "zero"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "zero"], ["y"]),
+            helper.make_node("ReduceProd", ["n"], ["all"], keepdims=0),
+            helper.make_node("Cast", ["all"], ["count"], to=TensorProto.FLOAT),
+            helper.make_node("Add", ["count", "one"], ["z"]),
+        ],
+        {"x": f32(0.5, 1), "n": np.array([4, 9])},
+        [f32(0.5, 1), np.float32(37)],
+        constants={"s": np.float32(0.5), "zero": BYTE, "one": np.float32(1)},
+    ),
     turned_and_viewed(),
     joined_and_quantized(),
 ]

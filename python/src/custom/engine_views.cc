@@ -17,7 +17,7 @@
 #include "gil.h"
 #include "ir/printer.h"
 #include "ops/fingerprint.h"
-#include "partition/fold.h"
+#include "ir/extract.h"
 #include "plan/plan.h"
 #include "values/convert.h"
 #include "xrt/error.h"

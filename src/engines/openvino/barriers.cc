@@ -484,6 +484,23 @@ bool scales_product_by_place(const Graph& graph, const Node& node, ValueId opera
                          /*through_rounding=*/true);
 }
 
+// In a graph that quantises the plugin moves the scale of a product behind a view, and does not
+// compile one that ends in an axis of 1.
+bool ends_product_in_one(const Graph& graph, const Node& node, ValueId operand) {
+  if (op_facts(node).moves != Moves::kView || !node.output(0).valid()) return false;
+  const Type& type = graph.type(node.outputs[0]);
+  return type.has_rank() && type.rank() > 3 && type.shape->back() == Dim(1) &&
+         is_computed_of(graph, operand, [](const Node& n) { return is_op(n, "MatMul"); });
+}
+
+// In such a graph it takes a summand or factor of a product of sizes for one of a tensor of bytes.
+bool changes_product_of_integers(const Graph& graph, const Node& node, ValueId operand) {
+  constexpr std::string_view kScaling[] = {"Add", "Div", "Mul", "Sub"};
+  const Node* cast = producer(graph, operand, "Cast");
+  return is_among(node, kScaling) && cast != nullptr &&
+         producer(graph, cast->input(0), "ReduceProd") != nullptr;
+}
+
 bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool has_scales) {
   const ValueId operand = node.inputs[at];
   if (!operand.valid() || graph.constant(operand) != nullptr ||
@@ -492,7 +509,11 @@ bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool ha
   }
   if (producer(graph, operand, "MaxPool") != nullptr && leads_to_falling(graph, node)) return true;
   if (reduces_three_axes(graph, operand) && leads_to_constants(graph, operand, node)) return true;
-  if (has_scales && scales_product_by_place(graph, node, operand)) return true;
+  if (has_scales && (scales_product_by_place(graph, node, operand) ||
+                     changes_product_of_integers(graph, node, operand) ||
+                     (at == 0 && ends_product_in_one(graph, node, operand)))) {
+    return true;
+  }
   if (joins_attention_and_turns(graph, node, at)) return true;
   if (at > 0) return false;
   if (must_not_step_before(graph, node) || slopes_across_product(graph, node)) return true;

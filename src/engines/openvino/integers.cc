@@ -61,12 +61,15 @@ std::int64_t integer_bound(const Graph& graph, const Node& node) {
       "Div",       "Equal",    "GreaterOrEqual",  "Greater",    "LessOrEqual", "Less",
       "Mod",       "Pow",      "ReduceMax",       "ReduceMean", "ReduceMin",   "ReduceProd",
       "ReduceSum", "ReduceL1", "ReduceSumSquare", "Sum",        "TopK",        "ArgMax",
-      "ArgMin",    "Clip",     "CumSum",          "Relu",       "Trilu",       "ReverseSequence"};
+      "ArgMin",    "Clip",     "CumSum",          "Relu",       "Trilu",       "ReverseSequence",
+      "PRelu"};
   if (!node.input(0).valid()) return kInt32Max;
   const DType dtype = graph.type(node.inputs[0]).dtype;
   if (!is_integer(dtype) || bit_width(dtype) < 32) return kInt32Max;
   // A sum or a difference of two is an int32, too.
   if (node.op == "Range" || node.op == "Add" || node.op == "Sub") return kInt32Max / 2;
+  // The negative of the least one is none.
+  if (node.op == "Neg" || node.op == "Abs") return kInt32Max - 1;
   // So is a product by a constant.
   if (node.op == "Mul" && bit_width(dtype) == 64) {
     return kInt32Max / std::max<std::int64_t>(largest_constant(graph, node), 1);
@@ -76,25 +79,43 @@ std::int64_t integer_bound(const Graph& graph, const Node& node) {
   return in_float ? kFloat32Exact : kInt32Max;
 }
 
-std::vector<std::int64_t> integer_bounds(const Graph& graph) {
+namespace {
+
+// Where `most` has to hold for what the graph gives.
+std::vector<std::int64_t> bounds_for(const Graph& graph, std::int64_t most_given) {
+  const auto at = [](ValueId v) { return static_cast<std::size_t>(v.index); };
   std::vector<std::int64_t> bounds(graph.value_capacity(), kInt32Max);
+  for (const ValueId v : graph.outputs()) bounds[at(v)] = most_given;
   std::vector<NodeId> nodes = graph.topological_order();
   std::reverse(nodes.begin(), nodes.end());
   for (const NodeId id : nodes) {
     const Node& node = graph.node(id);
-    const std::int64_t own = integer_bound(graph, node);
+    std::int64_t own = integer_bound(graph, node);
     std::int64_t most = kInt32Max;
     for (const ValueId v : node.outputs) {
-      if (v.valid()) most = std::min(most, bounds[static_cast<std::size_t>(v.index)]);
+      if (v.valid()) most = std::min(most, bounds[at(v)]);
+    }
+    for (const Graph* body : Graph::subgraphs(node)) {
+      const std::vector<std::int64_t> inside = bounds_for(*body, most);
+      for (const Capture& c : body->captures()) {
+        bounds[at(c.outer)] = std::min(bounds[at(c.outer)], inside[at(c.inner)]);
+      }
+      // Which operand a body's own inputs come from is the op's matter.
+      for (const ValueId v : body->inputs()) own = std::min(own, inside[at(v)]);
     }
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId v = node.inputs[i];
       if (!v.valid()) continue;
-      auto& bound = bounds[static_cast<std::size_t>(v.index)];
-      bound = std::min({bound, own, bound_of_operand(graph, node, i, most)});
+      bounds[at(v)] = std::min({bounds[at(v)], own, bound_of_operand(graph, node, i, most)});
     }
   }
   return bounds;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> integer_bounds(const Graph& graph) {
+  return bounds_for(graph, kInt32Max);
 }
 
 GrownIntegers::GrownIntegers(const Graph& graph)

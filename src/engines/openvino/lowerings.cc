@@ -112,6 +112,22 @@ ov::OutputVector turned_comparison(const Context& node) {
   return {std::make_shared<Less>(node.get_input(1), node.get_input(0))};
 }
 
+// OpenVINO's own adds to the norm, which shows where it is small. What has a norm of 0 stays.
+ov::OutputVector lp_normalization(const Context& node) {
+  const Value x = node.get_input(0), axis = ints({node.get_attribute<std::int64_t>("axis", -1)});
+  const bool is_sum = node.get_attribute<std::int64_t>("p", 2) == 1;
+  const Value size =
+      is_sum ? Value(std::make_shared<ops::Abs>(x)) : Value(std::make_shared<ops::Multiply>(x, x));
+  const Value sum = std::make_shared<ops::ReduceSum>(size, axis, /*keep_dims=*/true);
+  const Value norm = is_sum ? sum : Value(std::make_shared<ops::Sqrt>(sum));
+  const auto number = [&](int value) -> Value {
+    return ops::Constant::create(x.get_element_type(), ov::Shape{}, {value});
+  };
+  const Value is_zero = std::make_shared<ops::Equal>(norm, number(0));
+  return {
+      std::make_shared<ops::Divide>(x, std::make_shared<ops::Select>(is_zero, number(1), norm))};
+}
+
 ov::OutputVector barrier(const Context& node) { return {kept(node.get_input(0))}; }
 
 // The plugin repeats a tensor of one channel, or of one place per channel, in the wrong order where
@@ -591,6 +607,7 @@ constexpr Lowering kLowerings[] = {
     {"GlobalMaxPool", is_float_data, global_max_pool},
     {"Greater", is_float_data, turned_comparison<ops::Less>},
     {"GreaterOrEqual", is_float_data, turned_comparison<ops::LessEqual>},
+    {"LpNormalization", is_float_data, lp_normalization},
     {"Mod", is_float_data, mod},
     {"Mul", is_product_of_its_own, product},
     {"NonMaxSuppression", always, non_max_suppression},

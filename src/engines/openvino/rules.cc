@@ -310,6 +310,9 @@ std::optional<std::string> cast(const Graph& graph, const Node& node) {
   if (is_floating(from) && (to == DType::kFloat4E2M1 || to == DType::kFloat8E8M0)) {
     return "OpenVINO rounds to " + std::string(to_string(to)) + " otherwise than the standard";
   }
+  if (is_floating(from) && is_integer(to) && bit_width(to) < 8) {
+    return "OpenVINO rounds to " + std::string(to_string(to)) + " instead of cutting fractions";
+  }
   return std::nullopt;
 }
 

@@ -17,6 +17,7 @@
 #include "engines/openvino/library.h"
 #include "engines/openvino/rules.h"
 #include "engines/openvino/types.h"
+#include "ir/extract.h"
 #include "ops/schema.h"
 
 namespace xrt::openvino {
@@ -244,20 +245,14 @@ std::vector<Support> SupportOracle::check_all(const Graph& graph) {
     out[static_cast<std::size_t>(ids[i].index)] = to_support(answers[i]);
   }
   const std::vector<std::size_t> groups = elementwise_groups(graph);
-  // The plugin compiles each body by itself, in 20 ms and more.
-  constexpr std::size_t kMostWithBodies = 128;
   // The time for the others grows with the square of their number.
   constexpr std::size_t kMostOutputs = 1000;
-  std::size_t with_bodies = 0, with_outputs = 0;
+  std::size_t with_outputs = 0;
   for (const NodeId id : ids) {
     const auto i = static_cast<std::size_t>(id.index);
     if (out[i] && makes_output(graph, graph.node(id)) && ++with_outputs > kMostOutputs) {
       out[i] = Support::no("it makes one of more than " + std::to_string(kMostOutputs) +
                            " results of the graph: compiling them takes the CPU plugin minutes");
-    }
-    if (out[i] && !Graph::subgraphs(graph.node(id)).empty() && ++with_bodies > kMostWithBodies) {
-      out[i] = Support::no("it is one of more than " + std::to_string(kMostWithBodies) +
-                           " nodes with bodies: compiling them takes the CPU plugin minutes");
     }
     if (groups[i] <= kMostInOneGroup || !out[i]) continue;
     out[i] =
@@ -323,9 +318,16 @@ std::vector<SupportOracle::Answer> SupportOracle::check_nodes(const Graph& graph
       if (!keys[i].empty()) out[i] = answers_.at(keys[i]);
     }
   }
+  // The plugin compiles each body by itself, in 20 ms and more, and to ask takes as long.
+  constexpr std::size_t kMostWithBodies = 128;
+  std::size_t with_bodies = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (!Graph::subgraphs(graph.node(ids[i])).empty() && out[i].reason.empty()) {
+    if (Graph::subgraphs(graph.node(ids[i])).empty() || !out[i].reason.empty()) continue;
+    if (++with_bodies <= kMostWithBodies) {
       out[i] = probe_with_subgraphs(graph, ids[i]);
+    } else {
+      out[i] = {How::kNot, "it is one of more than " + std::to_string(kMostWithBodies) +
+                               " nodes with bodies: compiling them takes the CPU plugin minutes"};
     }
   }
   return out;
@@ -441,23 +443,10 @@ SupportOracle::Answer SupportOracle::probe_with_subgraphs(const Graph& graph, No
   if (auto reason = subgraph_refusal(graph.node(id))) return {How::kNot, *reason};
   if (auto reason = unknown_inside(graph.node(id))) return {How::kNot, *reason};
   try {
-    Graph alone(graph);
-    for (const ValueId value : alone.dependencies(id)) {
-      if (alone.value(value).origin != Origin::kNode) continue;
-      const ValueId input = alone.add_input(alone.value(value).name, alone.type(value));
-      alone.replace_uses(value, input);
-    }
-    ValueId kept;
-    for (const ValueId output : alone.node(id).outputs) {
-      if (output.valid()) kept = output;
-    }
-    for (std::size_t i = 0; i < alone.outputs().size(); ++i) alone.replace_output(i, kept);
-    for (const ValueId output : alone.node(id).outputs) {
+    Graph alone = extract(graph, {id}, graph.node(id).name).graph;
+    const NodeId only = alone.nodes().front();
+    for (const ValueId output : alone.node(only).outputs) {
       if (output.valid() && !alone.is_output(output)) alone.add_output(output);
-    }
-    const std::vector<NodeId> order = alone.topological_order();
-    for (auto it = order.rbegin(); it != order.rend(); ++it) {
-      if (*it != id) alone.remove_node(*it);
     }
     const std::shared_ptr<ov::Model> model = convert(alone);
     std::map<std::string, ov::Output<ov::Node>> results;
@@ -465,7 +454,7 @@ SupportOracle::Answer SupportOracle::probe_with_subgraphs(const Graph& graph, No
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       results[alone.value(outputs[i]).name] = model->output(i).get_node()->input_value(0);
     }
-    Answer answer = judge(alone, id, results, {});
+    Answer answer = judge(alone, only, results, {});
     if (answer.how == How::kNot) return answer;
     ov::OutputVector behind;
     for (const auto& [name, result] : results) behind.push_back(result);

@@ -108,6 +108,35 @@ def test_attention_joined_with_what_is_computed_and_turned(op: str, at: int) -> 
     np.testing.assert_allclose(program.run(feeds)["z"], wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("length", ["n", 3])
+def test_a_quantised_product_that_ends_in_an_axis_of_one(length: int | str) -> None:
+    """As heads of a single element have it. It did not compile."""
+    weights = np.arange(16, dtype=np.int8).reshape(4, 4)
+    model = make_model(
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+            helper.make_node("DequantizeLinear", ["w", "s"], ["weights"]),
+            helper.make_node("MatMul", ["d", "weights"], ["m"]),
+            helper.make_node("Reshape", ["m", "heads"], ["r"]),
+            helper.make_node("Transpose", ["r"], ["y"], perm=[0, 2, 1, 3]),
+        ],
+        [tensor("x", TensorProto.FLOAT, [2, length, 4])],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [
+            numpy_helper.from_array(np.float32(0.5), "s"),
+            numpy_helper.from_array(np.uint8(128), "z"),
+            numpy_helper.from_array(weights, "w"),
+            numpy_helper.from_array(np.array([0, 0, 4, 1]), "heads"),
+        ],
+        opset=19,
+    )
+    x = np.round(np.random.default_rng(0).standard_normal((2, 3, 4))).astype(np.float32)
+    program = openxrt.load(model, engine="openvino", strict=True)
+    wanted = (x @ (weights * np.float32(0.5))).transpose(0, 2, 1)[..., None]
+    np.testing.assert_allclose(program(x), wanted, rtol=1e-6)
+
+
 @pytest.mark.parametrize(("ratio", "engine"), [(0, "native"), (2, "openvino"), (2**40, "native")])
 def test_samples_of_regions(ratio: int, engine: str) -> None:
     """As many as a region is wide are negative where it ends before it begins."""

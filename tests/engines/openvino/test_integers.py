@@ -98,3 +98,44 @@ def test_large_unsigned_constants_are_refused() -> None:
     )
     program = openxrt.load(model, engine=["openvino", "native"], check_results=False, cache_dir="")
     np.testing.assert_array_equal(program(np.zeros(2, np.uint64)), largest)
+
+
+def test_large_integers_in_branches() -> None:
+    """What a body computes in float32 bounds what it reads from around."""
+    branches = {
+        name: helper.make_graph(
+            [helper.make_node("Div", ["x", "w"], [name])],
+            name,
+            [],
+            [tensor(name, TensorProto.INT32, [2])],
+        )
+        for name in ("then_branch", "else_branch")
+    }
+    model = make_model(
+        [helper.make_node("If", ["c"], ["y"], **branches)],
+        [
+            tensor("c", TensorProto.BOOL, []),
+            tensor("x", TensorProto.INT32, [2]),
+            tensor("w", TensorProto.INT32, [2]),
+        ],
+        [tensor("y", TensorProto.INT32, [2])],
+    )
+    program = openxrt.load(model, engine="openvino", strict=True)
+    given = {"c": np.array(True), "w": np.array([-5, 1], np.int32)}
+    y = program.run({"x": np.array([11, -7], np.int32), **given})["y"]
+    np.testing.assert_array_equal(y, [-2, -7])
+    with pytest.raises(openxrt.Unsupported, match=r"'x'.*16777216"):
+        program.run({"x": np.array([2**31 - 1, 1], np.int32), **given})
+
+
+@pytest.mark.parametrize("op", ["Neg", "Abs"])
+def test_the_negative_of_the_least_integer(op: str) -> None:
+    model = make_model(
+        [helper.make_node(op, ["x"], ["y"])],
+        [tensor("x", TensorProto.INT64, [1])],
+        [tensor("y", TensorProto.INT64, [1])],
+    )
+    program = openxrt.load(model, engine="openvino", strict=True)
+    assert program(np.array([1 - 2**31])) == [2**31 - 1]
+    with pytest.raises(openxrt.Unsupported, match=r"'x'.*2147483646"):
+        program(np.array([-(2**31)]))
