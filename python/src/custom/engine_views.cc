@@ -15,9 +15,9 @@
 
 #include "engine/host.h"
 #include "gil.h"
+#include "ir/extract.h"
 #include "ir/printer.h"
 #include "ops/fingerprint.h"
-#include "ir/extract.h"
 #include "plan/plan.h"
 #include "values/convert.h"
 #include "xrt/error.h"
