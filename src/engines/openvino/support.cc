@@ -18,6 +18,7 @@
 #include "engines/openvino/rules.h"
 #include "engines/openvino/types.h"
 #include "ir/extract.h"
+#include "ir/pattern.h"
 #include "ops/schema.h"
 
 namespace xrt::openvino {
@@ -203,6 +204,24 @@ std::string kind_of(const ov::OutputVector& results) {
   return kind;
 }
 
+// By node: how many QuantizeLinear stand in a row to it, with nothing but DequantizeLinear between.
+std::vector<std::size_t> roundings_in_a_row(const Graph& graph) {
+  std::vector<std::size_t> rows(graph.node_capacity());
+  for (const NodeId id : graph.topological_order()) {
+    const Node& node = graph.node(id);
+    if (!node.domain.empty() || node.op != "QuantizeLinear") continue;
+    const Node* back = producer(graph, node.input(0), "DequantizeLinear");
+    const Node* before =
+        back != nullptr ? producer(graph, back->input(0), "QuantizeLinear") : nullptr;
+    const std::size_t others =
+        before != nullptr
+            ? rows[static_cast<std::size_t>(graph.value(back->input(0)).producer.index)]
+            : 0;
+    rows[static_cast<std::size_t>(id.index)] = 1 + others;
+  }
+  return rows;
+}
+
 }  // namespace
 
 Support SupportOracle::to_support(const Answer& answer) {
@@ -245,6 +264,8 @@ std::vector<Support> SupportOracle::check_all(const Graph& graph) {
     out[static_cast<std::size_t>(ids[i].index)] = to_support(answers[i]);
   }
   const std::vector<std::size_t> groups = elementwise_groups(graph);
+  const std::vector<std::size_t> roundings = roundings_in_a_row(graph);
+  constexpr std::size_t kMostRoundings = 8;
   // The time for the others grows with the square of their number.
   constexpr std::size_t kMostOutputs = 1000;
   std::size_t with_outputs = 0;
@@ -253,6 +274,10 @@ std::vector<Support> SupportOracle::check_all(const Graph& graph) {
     if (out[i] && makes_output(graph, graph.node(id)) && ++with_outputs > kMostOutputs) {
       out[i] = Support::no("it makes one of more than " + std::to_string(kMostOutputs) +
                            " results of the graph: compiling them takes the CPU plugin minutes");
+    }
+    if (out[i] && roundings[i] > kMostRoundings) {
+      out[i] = Support::no("it is one of more than " + std::to_string(kMostRoundings) +
+                           " roundings in a row: each doubles the time that the CPU plugin takes");
     }
     if (groups[i] <= kMostInOneGroup || !out[i]) continue;
     out[i] =

@@ -137,6 +137,25 @@ def test_a_quantised_product_that_ends_in_an_axis_of_one(length: int | str) -> N
     np.testing.assert_allclose(program(x), wanted, rtol=1e-6)
 
 
+def test_many_roundings_in_a_row() -> None:
+    """Each doubled the time to compile."""
+    nodes = []
+    for k in range(30):
+        nodes += [
+            helper.make_node("QuantizeLinear", [f"x{k}", "s", "z"], [f"q{k}"]),
+            helper.make_node("DequantizeLinear", [f"q{k}", "s", "z"], [f"x{k + 1}"]),
+        ]
+    model = make_model(
+        nodes,
+        [tensor("x0", TensorProto.FLOAT, [2])],
+        [tensor("x30", TensorProto.FLOAT, [2])],
+        [numpy_helper.from_array(np.float32(0.5), "s"), numpy_helper.from_array(np.uint8(9), "z")],
+    )
+    program = openxrt.load(model, engine=["openvino", "native"], deadline_s=30)
+    np.testing.assert_array_equal(program(np.array([1.2, -9], np.float32)), [1, -4.5])
+    assert program.explain()["nodes_per_engine"]["openvino"] >= 8
+
+
 @pytest.mark.parametrize(("ratio", "engine"), [(0, "native"), (2, "openvino"), (2**40, "native")])
 def test_samples_of_regions(ratio: int, engine: str) -> None:
     """As many as a region is wide are negative where it ends before it begins."""
