@@ -148,7 +148,8 @@ std::optional<std::string> unfit(Graph graph, std::size_t most) {
   return unknown_size(graph);
 }
 
-// The nodes that a value is computed by, in order; none where some of it is an input of the graph.
+// The nodes that a value is computed by, in order, from those on that read sizes; none where some
+// of it is an element of an input.
 std::vector<NodeId> makers(const Graph& graph, ValueId value) {
   std::set<NodeId> found;
   std::vector<ValueId> todo = {value};
@@ -158,7 +159,9 @@ std::vector<NodeId> makers(const Graph& graph, ValueId value) {
     if (one.origin == Origin::kConstant) continue;
     if (one.origin != Origin::kNode) return {};
     if (!found.insert(one.producer).second) continue;
-    for (const ValueId v : graph.node(one.producer).inputs) {
+    const Node& node = graph.node(one.producer);
+    if (node.domain.empty() && (node.op == "Shape" || node.op == "Size")) continue;
+    for (const ValueId v : node.inputs) {
       if (v.valid()) todo.push_back(v);
     }
   }
@@ -167,17 +170,23 @@ std::vector<NodeId> makers(const Graph& graph, ValueId value) {
   return ordered;
 }
 
-// What follows from constants alone; nothing where the value does not, or native is not there.
+// What follows from the sizes of the graph's types and constants; nothing where the value does not,
+// or native is not there.
 std::optional<Tensor> computed(const Graph& graph, ValueId value, std::size_t most) {
-  if (const Tensor* constant = graph.constant(value)) return *constant;
-  const std::vector<NodeId> nodes = makers(graph, value);
   const Evaluator evaluate = native_evaluator(most);
+  const std::vector<NodeId> nodes = makers(graph, value);
   if (nodes.empty() || !evaluate) return std::nullopt;
-  const Extract part = extract(graph, nodes, {});
+  Extract part = extract(graph, nodes, {});
   const auto at = std::find(part.outputs.begin(), part.outputs.end(), value);
-  const auto index = static_cast<std::size_t>(at - part.outputs.begin());
-  const std::vector<Data> results = evaluate(part.graph);
-  return results.at(index).is_tensor() ? std::optional(results[index].tensor()) : std::nullopt;
+  const ValueId inside =
+      part.graph.outputs().at(static_cast<std::size_t>(at - part.outputs.begin()));
+  fold_known_values(part.graph);  // sizes become constants
+  const Extract rest = extract(part.graph, makers(part.graph, inside), {});
+  if (!rest.inputs.empty()) return std::nullopt;
+  const auto found = std::find(rest.outputs.begin(), rest.outputs.end(), inside);
+  const std::vector<Data> results = evaluate(rest.graph);
+  const Data& result = results.at(static_cast<std::size_t>(found - rest.outputs.begin()));
+  return result.is_tensor() ? std::optional(result.tensor()) : std::nullopt;
 }
 
 }  // namespace
@@ -198,7 +207,7 @@ ValueChecks::ValueChecks(std::shared_ptr<const Graph> function, Judge judge, std
     if (const auto wrong = sizes_refusal(*function_, node)) wrong_ = said(node, *wrong);
   }
   if (judge == Judge::kKnown) return;
-  sized_ = sized_operands(*function_);
+  if (judge != Judge::kEngine) sized_ = sized_operands(*function_);
   // An engine that judges sizes by itself does so without the bound on memory.
   is_open_ =
       !sized_.empty() ||
@@ -320,11 +329,8 @@ std::shared_ptr<const ValueChecks::Resolved> ValueChecks::resolved(
   return made;
 }
 
-void ValueChecks::check_sized(Graph graph) const {
-  if (sized_.empty()) return;
-  fold_known_values(graph);
+void ValueChecks::check_sized(const Graph& graph) const {
   for (const auto& [id, operand] : sized_) {
-    if (!graph.alive(id)) continue;  // inference knows its result
     const Node& node = graph.node(id);
     const auto sizes = deciding_sizes(graph, node, operand);
     if (!sizes) continue;

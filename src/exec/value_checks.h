@@ -82,7 +82,7 @@ class ValueChecks {
   std::shared_ptr<const Resolved> resolved(std::span<const Data> inputs) const;
   std::shared_ptr<const Resolved> infer(std::span<const Data> inputs) const;
   // Throws for indices that the function computes from sizes, at those of the graph's types.
-  void check_sized(Graph graph) const;
+  void check_sized(const Graph& graph) const;
 
   std::shared_ptr<const Graph> function_;
   const Judge judge_;

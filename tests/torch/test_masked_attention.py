@@ -129,15 +129,15 @@ def test_flex_attention(name: str) -> None:
     torch.testing.assert_close(found, module(*args), rtol=1e-4, atol=1e-5)
 
 
-CAUSAL = torch.nn.Transformer.generate_square_subsequent_mask(5)
+HIDES_LATER = torch.nn.Transformer.generate_square_subsequent_mask(5)
 PADDING = torch.zeros(3, 5, dtype=torch.bool)
 PADDING[1, 3:] = True
 FAST_PATHS = {
     "no mask": {},
-    "causal": {"src_mask": CAUSAL},
-    "said to be causal": {"src_mask": CAUSAL, "is_causal": True},
+    "causal": {"src_mask": HIDES_LATER},
+    "said to be causal": {"src_mask": HIDES_LATER, "is_causal": True},
     "padding": {"src_key_padding_mask": PADDING},
-    "both": {"src_mask": CAUSAL < 0, "src_key_padding_mask": PADDING},
+    "both": {"src_mask": HIDES_LATER < 0, "src_key_padding_mask": PADDING},
 }
 
 
