@@ -98,7 +98,7 @@ std::int64_t copies_of(std::string_view op, const Hlos& operands) {
 
 Hlo HloBuilder::make(DType dtype, Dims dims) { return Hlo{next_id_++, dtype, std::move(dims)}; }
 
-void HloBuilder::line(std::string text) {
+void HloBuilder::line(std::string_view text) {
   if (!measure_only_) {
     body_ += text;
     body_ += '\n';
@@ -147,10 +147,9 @@ std::string HloBuilder::finish(const Hlos& results) {
 }
 
 Hlos HloBuilder::call(std::string functions, std::string_view name, const Hlos& operands,
-                      std::vector<std::pair<DType, Dims>> results) {
+                      const std::vector<std::pair<DType, Dims>>& results) {
   if (!measure_only_) functions_ += std::move(functions) + "\n";
-  return emit_many("func.call", operands, fmt::format("callee = @{}", name), {},
-                   std::move(results));
+  return emit_many("func.call", operands, fmt::format("callee = @{}", name), {}, results);
 }
 
 Hlo HloBuilder::emit(std::string_view op, const Hlos& operands, std::string_view attributes,
@@ -159,11 +158,12 @@ Hlo HloBuilder::emit(std::string_view op, const Hlos& operands, std::string_view
 }
 
 Hlos HloBuilder::emit_many(std::string_view op, const Hlos& operands, std::string_view attributes,
-                           std::string_view regions, std::vector<std::pair<DType, Dims>> results) {
+                           std::string_view regions,
+                           const std::vector<std::pair<DType, Dims>>& results) {
   const std::int32_t first = next_id_;
   Hlos values;
   const std::int64_t copies = copies_of(op, operands);
-  for (auto& [dtype, dims] : results) {
+  for (const auto& [dtype, dims] : results) {
     require(!hlo_element_type(dtype).empty(), op, "no such element type");
     values.push_back(Hlo{first, dtype, dims, copies});
   }

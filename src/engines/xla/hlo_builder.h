@@ -198,7 +198,7 @@ class HloBuilder {
 
   // Calls a function of `functions`, the text of func.func's whose names no other text has.
   Hlos call(std::string functions, std::string_view name, const Hlos& operands,
-            std::vector<std::pair<DType, Dims>> results);
+            const std::vector<std::pair<DType, Dims>>& results);
   // A number that no other call of this gave: for names.
   std::int32_t unique() { return next_id_++; }
 
@@ -212,12 +212,12 @@ class HloBuilder {
   Hlo emit(std::string_view op, const Hlos& operands, std::string_view attributes, DType dtype,
            Dims dims);
   Hlos emit_many(std::string_view op, const Hlos& operands, std::string_view attributes,
-                 std::string_view regions, std::vector<std::pair<DType, Dims>> results);
+                 std::string_view regions, const std::vector<std::pair<DType, Dims>>& results);
   // The text of a region: block arguments of these types, ops of `body`, a return.
   std::string region(const std::vector<std::pair<DType, Dims>>& arguments,
                      const std::function<Hlos(const Hlos&)>& body);
   std::string combiner(std::string_view op, DType dtype);
-  void line(std::string text);
+  void line(std::string_view text);
   // What two operands were before both were widened to float32, if products are to take that.
   std::optional<std::pair<Hlo, Hlo>> narrow(const Hlo& a, const Hlo& b) const;
   std::string precision() const;
