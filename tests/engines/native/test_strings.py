@@ -78,3 +78,16 @@ def test_patterns_whose_program_would_take_a_minute_are_refused() -> None:
     assert openxrt.load(matches("x{0,1000}" * 5), engine="native").run({"x": np.array(["xx", "y"])})
     with pytest.raises(openxrt.Unsupported, match="pattern too large"):
         openxrt.load(matches("x{0,1000}" * 200), engine="native", deadline_s=20)
+
+
+@pytest.mark.parametrize("limit", [-1, 0, 1])
+def test_splits_up_to_a_limit(limit: int) -> None:
+    """A negative one is none."""
+    node = helper.make_node("StringSplit", ["x"], ["y", "n"], delimiter=" ", maxsplit=limit)
+    model = make_model(
+        [node],
+        [tensor("x", TensorProto.STRING, [None])],
+        [tensor("y", TensorProto.STRING, None), tensor("n", TensorProto.INT64, [None])],
+    )
+    y = openxrt.load(model, engine="native").run({"x": np.array(["a b c"], object)})["y"]
+    assert y.tolist() == ["a b c".split(" ", limit)]

@@ -80,7 +80,9 @@ Scratch<std::string> split_at(const std::string& text, const std::string& delimi
 
 Created create_string_split(const KernelCreateContext& create) {
   const std::string delimiter = create.node().attr_string("delimiter", "");
-  const std::int64_t limit = create.node().attr_int("maxsplit", INT64_MAX);
+  // A negative one is no limit, as in Python's str.split().
+  const std::int64_t given = create.node().attr_int("maxsplit", -1);
+  const std::int64_t limit = given < 0 ? INT64_MAX : given;
   return make_kernel([delimiter, limit](KernelContext& k) {
     const Tensor& x = k.input(0);
     Scratch<Scratch<std::string>> parts;
