@@ -211,13 +211,10 @@ std::vector<std::size_t> roundings_in_a_row(const Graph& graph) {
     const Node& node = graph.node(id);
     if (!node.domain.empty() || node.op != "QuantizeLinear") continue;
     const Node* back = producer(graph, node.input(0), "DequantizeLinear");
-    const Node* before =
-        back != nullptr ? producer(graph, back->input(0), "QuantizeLinear") : nullptr;
-    const std::size_t others =
-        before != nullptr
-            ? rows[static_cast<std::size_t>(graph.value(back->input(0)).producer.index)]
-            : 0;
-    rows[static_cast<std::size_t>(id.index)] = 1 + others;
+    std::size_t& row = rows[static_cast<std::size_t>(id.index)];
+    row = 1;
+    if (back == nullptr || producer(graph, back->input(0)) == nullptr) continue;
+    row += rows[static_cast<std::size_t>(graph.value(back->input(0)).producer.index)];
   }
   return rows;
 }
