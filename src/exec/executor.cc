@@ -274,8 +274,16 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
       const bool narrow = launch.is_rounded || plan.precision != Precision::kF32;
       const int threads = granted_threads(options.num_threads);
       if (options.device == "cpu") launch.least_time = least_time(*body, narrow, threads);
+      const bool tells_memory = launch.info.workspace_bytes.has_value();
+      if (!tells_memory) launch.least_memory = least_memory(*body, narrow);
+      if (launch.least_memory.bytes > most_bytes_) {
+        fail_bound(launch,
+                   fmt::format("what is alive after {} at once has {} bytes; a run may "
+                               "take {} (max_memory_bytes)",
+                               launch.least_memory.node, launch.least_memory.bytes, most_bytes_));
+      }
       const ValueChecks::Judge judge = judge_for(*engine, options);
-      auto checks = std::make_unique<ValueChecks>(body, judge, most_bytes_, threads);
+      auto checks = std::make_unique<ValueChecks>(body, judge, most_bytes_, threads, tells_memory);
       if (checks->any()) launch.value_checks = std::move(checks);
       if (judge == ValueChecks::Judge::kAll) {
         launch.stand_in =

@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/work_scope.h"
 #include "device/thread_gate.h"
+#include "exec/least_memory.h"
 #include "exec/least_time.h"
 #include "exec/profiler.h"
 #include "exec/run_record.h"
@@ -104,6 +105,7 @@ class Executor {
     bool is_isolated = false;           // runs in a worker: src/isolation
     bool is_rounded = false;            // computes in half precision by casts
     LeastTime least_time;               // where sizes are known before a run
+    LeastMemory least_memory;           // likewise, of an engine that does not tell its own
     std::size_t row = 0;                // in explanation_.launches
     std::atomic<std::int64_t> runs{0}, first_ns{0}, later_ns{0};
 

@@ -322,6 +322,7 @@ void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> ou
     StepInterrupts().look();
     check_least_time(launch.least_time);
     prepare_outputs(index, state, outputs, device_results);
+    check_least_memory(launch.least_memory);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kResource) throw;
     fail_bound(launch, error.what());

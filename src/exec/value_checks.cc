@@ -192,11 +192,12 @@ std::optional<Tensor> computed(const Graph& graph, ValueId value, std::size_t mo
 }  // namespace
 
 ValueChecks::ValueChecks(std::shared_ptr<const Graph> function, Judge judge, std::size_t most_bytes,
-                         int threads)
+                         int threads, bool tells_memory)
     : function_(std::move(function)),
       judge_(judge),
       most_bytes_(most_bytes),
       threads_(threads),
+      tells_memory_(tells_memory),
       decides_shapes_(function_->inputs().size(), false) {
   for (const NodeId id : function_->topological_order()) {
     const Node& node = function_->node(id);
@@ -281,6 +282,7 @@ std::optional<std::string> ValueChecks::run(std::span<const Data> inputs) const 
   if (!is_open_) return std::nullopt;
   const std::shared_ptr<const Resolved> known = resolved(inputs);
   check_least_time(known->least_time);
+  check_least_memory(known->least_memory);
   for (std::size_t i = 0; i < checks_.size(); ++i) {
     const Check& one = checks_[i];
     if (one.sizes) continue;
@@ -367,6 +369,7 @@ std::shared_ptr<const ValueChecks::Resolved> ValueChecks::infer(
   }
   check_sized(graph);
   made->least_time = least_time(graph, /*narrow=*/false, threads_);
+  if (!tells_memory_) made->least_memory = least_memory(graph, /*narrow=*/false);
   if (judge_ == Judge::kAll) made->unfit = unfit(std::move(graph), most_bytes_);
   return made;
 }

@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/least_memory.h"
 #include "exec/least_time.h"
 #include "ops/deciding_operands.h"
 #include "xrt/graph.h"
@@ -46,9 +47,10 @@ class ValueChecks {
   };
 
   // Of the function's graph, which runs on so many threads. No value that operands give a size may
-  // have more than `most_bytes`, whoever judges.
+  // have more than `most_bytes`, whoever judges. `tells_memory`: the engine bounds what it
+  // allocates by itself.
   ValueChecks(std::shared_ptr<const Graph> function, Judge judge, std::size_t most_bytes,
-              int threads);
+              int threads, bool tells_memory);
 
   bool any() const { return !checks_.empty() || !wrong_.empty() || is_open_; }
   // Throws kInvalidArgument naming the node and what is wrong; kResource where a value of the
@@ -62,6 +64,7 @@ class ValueChecks {
   struct Resolved {
     std::vector<std::optional<Sizes>> sizes;
     LeastTime least_time;
+    LeastMemory least_memory;
     std::optional<std::string> unfit;  // why the engine is not to have them
   };
 
@@ -88,6 +91,7 @@ class ValueChecks {
   const Judge judge_;
   const std::size_t most_bytes_;
   const int threads_;
+  const bool tells_memory_;
   std::vector<Check> checks_;
   std::vector<SizedOperand> sized_;
   std::vector<bool> decides_shapes_;  // by input: its elements do

@@ -4,6 +4,7 @@ workers share; and `deadline_s` of loops that an engine could take whole."""
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import time
@@ -121,6 +122,29 @@ def test_what_open_sizes_make_is_bounded(engine: str, op: str) -> None:
         assert program.run({"x": row[:4, None], "w": row[None, :4]})["y"] == (
             2 if op == "Add" else 1
         )
+
+
+@pytest.mark.parametrize("size", ["n", 1024])
+@pytest.mark.parametrize("engine", [*ENGINES, "onnxruntime"])
+def test_values_alive_at_once_are_bounded(engine: str, size: str | int) -> None:
+    """Each has a sixteenth of the bound; forty are read by the last node."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not usable here")
+    nodes = [helper.make_node("MatMul", ["x", "x"], ["v0"])]
+    nodes += [helper.make_node("MatMul", ["x", f"v{k}"], [f"v{k + 1}"]) for k in range(40)]
+    values = [f"v{k}" for k in range(41)]
+    nodes.append(helper.make_node("Max", values, ["all"], name="last"))
+    nodes.append(helper.make_node("ReduceMax", ["all"], ["y"], keepdims=0))
+    model = make_model(nodes, [tensor("x", FLOAT, [size, size])], [tensor("y", FLOAT, [])])
+    load = functools.partial(
+        openxrt.load, engine=list(dict.fromkeys([engine, "native"])), cache_dir=""
+    )
+    x = np.eye(1024, dtype=np.float32)
+    before = peak_kib()
+    with pytest.raises(openxrt.ResourceError, match=r"max_memory_bytes"):
+        load(model, max_memory_bytes=64 * MIB).run({"x": x})
+    assert peak_kib() - before < 160 << 10
+    assert load(model, max_memory_bytes=1024 * MIB).run({"x": x})["y"] == 1
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int16", "float32", "int64"])
