@@ -72,10 +72,25 @@ void mend_double_normalization(onnx::FunctionProto& function) {
   add_node(function, "CastLike", {"Epsilon", "X"}, "EpsilonCast");
 }
 
+// What hides an element is minus infinity, which no integer is.
+void mend_integer_mask(onnx::FunctionProto& function) {
+  for (onnx::NodeProto& node : *function.mutable_node()) {
+    replace_input(node, "attn_mask", "MaskFloat");
+  }
+  add_float_cast(function, "attn_mask", "MaskFloat");
+}
+
+DType dtype_of(const Graph& graph, const Node& node, std::size_t operand) {
+  const ValueId v = node.input(operand);
+  return v.valid() ? graph.type(v).dtype : DType::kUndefined;
+}
+
 }  // namespace
 
-void mend_body(const Node& node, DType dtype, onnx::FunctionProto& function) {
+void mend_body(const Graph& graph, const Node& node, onnx::FunctionProto& function) {
   if (!node.domain.empty()) return;
+  const DType dtype = dtype_of(graph, node, 0);
+  if (node.op == "Attention" && is_integer(dtype_of(graph, node, 3))) mend_integer_mask(function);
   if (node.op == "AffineGrid") mend_affine_grid(function);
   if (node.op == "Shrink" && is_integer(dtype) && !is_signed_integer(dtype)) {
     mend_unsigned_shrink(function);

@@ -9,7 +9,7 @@
 
 namespace xrt {
 
-// Makes the body of the node hold for operands whose first one has this element type.
-void mend_body(const Node& node, DType dtype, onnx::FunctionProto& function);
+// Makes the body of the node, which is one of the graph's, hold for the types of its operands.
+void mend_body(const Graph& graph, const Node& node, onnx::FunctionProto& function);
 
 }  // namespace xrt

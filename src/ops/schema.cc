@@ -81,8 +81,7 @@ std::optional<onnx::FunctionProto> build_function(const Graph& graph, NodeId id)
   const int pinned = node.domain.empty() ? static_cast<int>(kOnnxOpset) : schema->since_version();
   if (const onnx::FunctionProto* function = schema->GetFunction(pinned)) {
     onnx::FunctionProto found = *function;
-    const bool typed = !node.inputs.empty() && node.inputs[0].valid();
-    mend_body(node, typed ? graph.type(node.inputs[0]).dtype : DType::kUndefined, found);
+    mend_body(graph, node, found);
     return with_standard_opset(std::move(found));
   }
   // The body would refer to captured values by names that it cannot see.
@@ -113,6 +112,7 @@ std::optional<onnx::FunctionProto> build_function(const Graph& graph, NodeId id)
     throw Error(ErrorCode::kInvalidModel, fmt::format("node '{}' ({}): its function body: {}",
                                                       node.name, node.qualified_op(), e.what()));
   }
+  mend_body(graph, node, function);
   if (!Graph::subgraphs(node).empty()) {
     // The node's own sub-graphs, at the pinned opset, are part of the body now.
     for (auto& import : *function.mutable_opset_import()) {

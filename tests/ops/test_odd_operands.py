@@ -537,3 +537,25 @@ def test_what_a_choice_leaves_out_may_be_anything(kept: str, engine: str) -> Non
         [numpy_helper.from_array(np.float32(0), "zero")],
     )
     np.testing.assert_array_equal(load_on(model, engine)(x, y), expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "int64"])
+def test_attention_masks_of_integers(engine: str, dtype: str) -> None:
+    """They are added; what is_causal hides stays hidden."""
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.standard_normal((1, 2, 3, 4)).astype(np.float32) for name in "qkv"}
+    mask = rng.integers(0, 3, (3, 3)).astype(dtype)
+    kind = TensorProto.DataType.Value(dtype.upper())
+    model = make_model(
+        [helper.make_node("Attention", ["q", "k", "v", "m"], ["y"], is_causal=1)],
+        [tensor(name, TensorProto.FLOAT, [1, 2, 3, 4]) for name in "qkv"]
+        + [tensor("m", kind, [3, 3])],
+        [tensor("y", TensorProto.FLOAT, [1, 2, 3, 4])],
+        opset=23,
+    )
+    bias = np.where(np.tri(3, dtype=bool), mask.astype(np.float32), -np.inf)
+    weights = np.exp(feeds["q"] @ feeds["k"].swapaxes(2, 3) / 2 + bias)
+    expected = weights / weights.sum(-1, keepdims=True) @ feeds["v"]
+    found = load_on(model, engine).run({**feeds, "m": mask})["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
