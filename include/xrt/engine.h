@@ -262,7 +262,8 @@ class Executable {
   // Asked once, when it has been compiled or loaded.
   virtual ExecutableInfo info() const { return {}; }
   virtual std::unique_ptr<RunContext> create_context() const { return nullptr; }
-  // Called by one thread per context.
+  // Called by one thread per context. Throws kUnsupported, before it writes anything, for inputs
+  // that the engine does not compute: on the CPU another engine runs the function with them.
   virtual void run(const RunArgs& args) const = 0;
   // A blob that load() of the same engine version on the same kind of machine takes back, or
   // nothing if the engine cannot.

@@ -285,7 +285,7 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
       const ValueChecks::Judge judge = judge_for(*engine, options);
       auto checks = std::make_unique<ValueChecks>(body, judge, most_bytes_, threads, tells_memory);
       if (checks->any()) launch.value_checks = std::move(checks);
-      if (judge == ValueChecks::Judge::kAll) {
+      if (launch.engine != kFallbackEngine && options.device == "cpu") {
         launch.stand_in =
             std::make_unique<StandIn>(body, launch.name, scope, launch.engine, options);
       }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -138,6 +139,8 @@ class Executor {
   // Whether all that a run on a device does is a launch that can be queued behind others' work.
   bool follows_stream() const;
   std::unique_ptr<RunState> make_state() const;
+  // Says why the engine does not compute these inputs, where another one is to; else nothing.
+  std::optional<std::string> run_executable(std::size_t index, RunState& state, void* stream) const;
   void run_launch(std::size_t index, RunState& state, std::span<Data> outputs, Profiler& profiler,
                   std::uint64_t run_number, bool device_results, void* stream, RunRecord* record);
   void prepare_outputs(std::size_t index, RunState& state, std::span<Data> outputs,

@@ -290,6 +290,32 @@ void Executor::check_outputs(const Launch& launch, const std::vector<Data>& port
   }
 }
 
+std::optional<std::string> Executor::run_executable(std::size_t index, RunState& state,
+                                                    void* stream) const {
+  const Launch& launch = *launches_[index];
+  RunData data{state.inputs[index],
+               state.outputs[index],
+               {state.on_device.get(), state.outputs[index].size()},
+               stream,
+               WorkScope::time_limit(),
+               WorkScope::current()};
+  try {
+    launch.executable->run(run_args(data, state.contexts[index].get()));
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const Error& error) {
+    if (!data.refused.empty()) fail_bound(launch, data.refused);
+    if (error.code() == ErrorCode::kUnsupported && launch.stand_in != nullptr) return error.what();
+    // Others are of the data that was given, and name the node themselves.
+    if (error.code() != ErrorCode::kEngine) throw;
+    fail_launch(launch, error.what());
+  } catch (...) {
+    if (!data.refused.empty()) fail_bound(launch, data.refused);
+    fail_launch(launch, exception_text());
+  }
+  return std::nullopt;
+}
+
 void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> outputs,
                           Profiler& profiler, std::uint64_t run_number, bool device_results,
                           void* stream, RunRecord* record) {
@@ -335,24 +361,11 @@ void Executor::run_launch(std::size_t index, RunState& state, std::span<Data> ou
   } else if (launch.control_flow != nullptr) {
     launch.control_flow->run(state.inputs[index], state.outputs[index], profiler, record);
   } else {
-    RunData data{state.inputs[index],
-                 state.outputs[index],
-                 {state.on_device.get(), state.outputs[index].size()},
-                 stream,
-                 WorkScope::time_limit(),
-                 WorkScope::current()};
-    try {
-      launch.executable->run(run_args(data, state.contexts[index].get()));
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (const Error& error) {
-      if (!data.refused.empty()) fail_bound(launch, data.refused);
-      // Others are of the data that was given, and name the node themselves.
-      if (error.code() != ErrorCode::kEngine) throw;
-      fail_launch(launch, error.what());
-    } catch (...) {
-      if (!data.refused.empty()) fail_bound(launch, data.refused);
-      fail_launch(launch, exception_text());
+    unfit = run_executable(index, state, stream);
+    if (unfit) {
+      if (recorded != nullptr) record->functions.pop_back();
+      recorded = nullptr;
+      launch.stand_in->run(state.inputs[index], state.outputs[index], *unfit, profiler, record);
     }
     check_outputs(launch, state.outputs[index]);
     if (recorded != nullptr) {

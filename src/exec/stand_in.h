@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who runs a function on inputs that its engine is not to have (exec/value_checks.h): the native
-// engine, planned when such inputs come first.
+// Who runs a function on inputs that its engine is not to have (exec/value_checks.h), or refuses in
+// a run: the native engine, planned when such inputs come first.
 //
 // Thread-safety: run() may be called at once.
 #pragma once

@@ -146,6 +146,35 @@ def test_strict_says_why(model: bytes) -> None:
         openxrt.load(model, engine="python_relu", strict=True)
 
 
+def test_inputs_that_a_run_refuses(model: bytes) -> None:
+    """The native engine computes them, and explain() says so."""
+
+    def relu(x: np.ndarray) -> np.ndarray:
+        if (x < 0).any():
+            raise openxrt.Unsupported("no negative numbers")
+        return x
+
+    class Unsigned:
+        def supports(self, node: openxrt.NodeView) -> bool:
+            return True if node.op == "Relu" else "not Relu"
+
+        def compile(self, function: openxrt.FunctionView) -> Callable[..., object]:
+            return relu
+
+    openxrt.engine("python_unsigned", version="1")(Unsigned)
+    program = openxrt.load(model, engine="python_unsigned")
+    x = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    expected = openxrt.load(model, engine="native").run({"x": x})
+    negative = openxrt.load(model, engine="native").run({"x": -x})
+    for _ in range(2):
+        for feed, right in ((x, expected), (-x, negative)):
+            found = program.run({"x": feed})
+            for name, value in right.items():
+                np.testing.assert_array_equal(found[name], value)
+    assert "ran 2 times on 'native'" in str(program.explain())
+    assert "no negative numbers" in str(program.explain())
+
+
 def test_nodes_show_types_and_attributes() -> None:
     asked.clear()
     model = make_model(
