@@ -41,12 +41,13 @@ void check_einsum(const Node& node) {
   }
 }
 
-// The rule of Split makes a list of 'num_outputs' numbers.
+// The rule of Split makes a list of 'num_outputs' numbers and reads one for each output.
 void check_split(const Node& node) {
+  if (!node.attributes.contains("num_outputs")) return;
   constexpr std::int64_t kMaxUnnamed = 1 << 16;
   const std::int64_t count = node.attr_int("num_outputs", 1);
   const auto named = static_cast<std::int64_t>(node.outputs.size());
-  if (count < 1 || count > std::max(named, kMaxUnnamed)) {
+  if (count < std::max<std::int64_t>(named, 1) || count > std::max(named, kMaxUnnamed)) {
     invalid("'num_outputs' is " + std::to_string(count) + ", but it has " + std::to_string(named) +
             " outputs");
   }

@@ -15,9 +15,9 @@
 #include "ir/updates.h"
 #include "ops/deciding_operands.h"
 #include "ops/op_registry.h"
-#include "ops/size_rules.h"
 #include "placement/estimates.h"
 #include "placement/heavy_constants.h"
+#include "placement/withheld.h"
 #include "registry/engine_failure.h"
 #include "registry/engine_manifest.h"
 #include "registry/op_lowering.h"
@@ -112,16 +112,6 @@ void refuse_unseen_operands(const Engine& engine, const Graph& graph,
   }
 }
 
-// Sizes that do not go together: libraries read beyond memory when they compile such nodes, too.
-void refuse_sizes(const Engine& engine, const Graph& graph, std::vector<Support>& answers) {
-  if (engine.name() == kFallbackEngine) return;  // it says so when it runs them
-  for (const NodeId id : graph.nodes()) {
-    Support& answer = answers[static_cast<std::size_t>(id.index)];
-    if (!answer) continue;
-    if (auto wrong = sizes_refusal(graph, graph.node(id))) answer = Support::no(*std::move(wrong));
-  }
-}
-
 bool has_loop(const Node& node) {
   if (node.domain.empty() && (node.op == "Loop" || node.op == "Scan")) return true;
   const std::vector<const Graph*> bodies = Graph::subgraphs(node);
@@ -157,7 +147,6 @@ std::vector<Support> answers_of(const Engine& engine, const Graph& graph, const 
     answer = lowered_support(engine, graph, id, device, phase, answer);
   }
   refuse_unseen_operands(engine, graph, answers);
-  refuse_sizes(engine, graph, answers);
   if (options.aliases.empty()) return answers;
   if (!engine.info().in_place && others_work_in_place(engine, options))
     refuse_updates(graph, options, answers);
@@ -213,19 +202,15 @@ EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions
            graph.name() + "' it takes: " + cause;
   };
   try {
-    std::vector<NodeId> heavy =
-        engine.name() == kFallbackEngine ? std::vector<NodeId>() : heavy_constants(graph);
-    if (!heavy.empty() && engine_manifest(engine.name()).expands_without_memory) {
-      std::erase_if(heavy, [&](NodeId id) { return graph.node(id).qualified_op() == "Expand"; });
-    }
-    if (heavy.empty()) {
+    const std::vector<Withheld> withheld = withheld_nodes(engine, graph);
+    if (withheld.empty()) {
       answers.nodes = answers_of(engine, graph, device, options);
     } else {
-      answers.nodes = answers_of(engine, without_nodes(graph, heavy), device, options);
-      for (const NodeId id : heavy) {
-        answers.nodes[static_cast<std::size_t>(id.index)] = Support::no(
-            "it makes a large value of constants alone, which the engine might keep: '" +
-            std::string(kFallbackEngine) + "' computes it in each run");
+      std::vector<NodeId> ids;
+      for (const Withheld& one : withheld) ids.push_back(one.node);
+      answers.nodes = answers_of(engine, without_nodes(graph, ids), device, options);
+      for (const Withheld& one : withheld) {
+        answers.nodes[static_cast<std::size_t>(one.node.index)] = Support::no(one.reason);
       }
     }
   } catch (const std::bad_alloc&) {
