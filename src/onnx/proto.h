@@ -30,7 +30,7 @@ namespace onnx = ::ONNX_NAMESPACE;
 inline constexpr int kMaxTypeNesting = 16;
 inline constexpr int kMaxGraphNesting = 32;
 // The rank above which a shape is refused.
-inline constexpr int kMaxRank = 1024;
+inline constexpr int kMaxRank = 64;
 
 DType dtype_from_proto(int data_type, const std::string& what);
 

@@ -65,6 +65,14 @@ void mend_half_normalization(onnx::FunctionProto& function) {
   add_node(function, "CastLike", {"Y_float", "X"}, "Y");
 }
 
+// The mean of the squares less the square of the mean may turn out below 0.
+void mend_variance(onnx::FunctionProto& function) {
+  for (onnx::NodeProto& node : *function.mutable_node()) {
+    if (node.op_type() == "Sqrt") replace_input(node, "Variance", "VarianceFromZero");
+  }
+  add_node(function, "Relu", {"Variance"}, "VarianceFromZero");
+}
+
 void mend_double_normalization(onnx::FunctionProto& function) {
   for (onnx::NodeProto& node : *function.mutable_node()) {
     replace_input(node, "Epsilon", "EpsilonCast");
@@ -80,6 +88,34 @@ void mend_integer_mask(onnx::FunctionProto& function) {
   add_float_cast(function, "attn_mask", "MaskFloat");
 }
 
+// Heads side by side are taken apart with the batch of the queries and the length of the keys,
+// whatever those of the operand are: its elements would be taken for others.
+void mend_heads_of_attention(onnx::FunctionProto& function) {
+  std::vector<std::string> operands;
+  for (onnx::NodeProto& node : *function.mutable_node()) {
+    if (node.op_type() != "Reshape" || node.input_size() != 2) continue;
+    const std::string& operand = node.input(0);
+    if (operand != "Q" && operand != "K" && operand != "V") continue;
+    operands.push_back(operand);
+    node.set_input(1, "OwnShapeOf" + operand);
+  }
+  if (operands.empty()) return;
+  onnx::AttributeProto& sizes = *add_node(function, "Constant", {}, "OwnSizes").add_attribute();
+  sizes.set_name("value_ints");
+  sizes.set_type(onnx::AttributeProto::INTS);
+  sizes.add_ints(0);
+  sizes.add_ints(0);
+  for (const std::string& operand : operands) {
+    const std::string heads = operand == "Q" ? "QNumHeadsAttr" : "KVNumHeadsAttr";
+    onnx::AttributeProto& axis =
+        *add_node(function, "Concat", {"OwnSizes", heads, "NegOne"}, "OwnShapeOf" + operand)
+             .add_attribute();
+    axis.set_name("axis");
+    axis.set_type(onnx::AttributeProto::INT);
+    axis.set_i(0);
+  }
+}
+
 DType dtype_of(const Graph& graph, const Node& node, std::size_t operand) {
   const ValueId v = node.input(operand);
   return v.valid() ? graph.type(v).dtype : DType::kUndefined;
@@ -90,12 +126,16 @@ DType dtype_of(const Graph& graph, const Node& node, std::size_t operand) {
 void mend_body(const Graph& graph, const Node& node, onnx::FunctionProto& function) {
   if (!node.domain.empty()) return;
   const DType dtype = dtype_of(graph, node, 0);
-  if (node.op == "Attention" && is_integer(dtype_of(graph, node, 3))) mend_integer_mask(function);
+  if (node.op == "Attention") {
+    mend_heads_of_attention(function);
+    if (is_integer(dtype_of(graph, node, 3))) mend_integer_mask(function);
+  }
   if (node.op == "AffineGrid") mend_affine_grid(function);
   if (node.op == "Shrink" && is_integer(dtype) && !is_signed_integer(dtype)) {
     mend_unsigned_shrink(function);
   }
   if (node.op != "MeanVarianceNormalization") return;
+  mend_variance(function);
   if (dtype == DType::kFloat64) mend_double_normalization(function);
   if (dtype == DType::kFloat16 || dtype == DType::kBFloat16) mend_half_normalization(function);
 }

@@ -293,10 +293,10 @@ std::optional<Ints> fold_ints(const Node& node, const std::vector<Ints>& in) {
   if (node.op == "Range" && in.size() == 3 && in[2].values[0] != 0) {
     Ints out{in[0].dtype, {0}, {}};
     const std::int64_t step = in[2].values[0];
-    for (std::int64_t v = in[0].values[0]; step > 0 ? v < in[1].values[0] : v > in[1].values[0];
-         v = wrapped(unsigned_of(v) + unsigned_of(step))) {
+    for (std::int64_t v = in[0].values[0]; step > 0 ? v < in[1].values[0] : v > in[1].values[0];) {
       if (static_cast<std::int64_t>(out.values.size()) >= kMaxElements) return std::nullopt;
       out.values.push_back(v);
+      if (__builtin_add_overflow(v, step, &v)) break;  // beyond the limit
     }
     out.dims[0] = static_cast<std::int64_t>(out.values.size());
     return out;

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/inference_guards.h"
 
+#include <onnx/defs/tensor_proto_util.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 #include "onnx/proto.h"
 #include "ops/axes.h"
@@ -41,6 +46,69 @@ void check_einsum(const Node& node) {
   }
 }
 
+struct LabelSizes {
+  std::map<char, std::int64_t> known;
+  bool repeats = false;  // an operand of size 1 beside a larger one
+};
+
+// Of the labels whose sizes are known. Throws where two operands disagree.
+LabelSizes label_sizes(const Graph& graph, const Node& node) {
+  std::string terms = node.attr_string("equation", "");
+  terms = terms.substr(0, terms.find('-'));
+  std::erase(terms, ' ');
+  LabelSizes sizes;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < node.inputs.size() && begin <= terms.size(); ++i) {
+    const std::size_t end = std::min(terms.find(',', begin), terms.size());
+    const std::string_view term = std::string_view(terms).substr(begin, end - begin);
+    begin = end + 1;
+    if (!node.inputs[i].valid() || !graph.type(node.inputs[i]).has_rank()) continue;
+    const std::vector<Dim>& dims = *graph.type(node.inputs[i]).shape;
+    const std::size_t dots = term.find("...");
+    for (std::size_t k = 0; k < term.size(); ++k) {
+      if (term[k] == '.') continue;
+      // Behind an ellipsis labels are counted from the end.
+      const std::size_t axis = k < dots ? k : dims.size() - (term.size() - k);
+      if (axis >= dims.size() || !dims[axis].is_known()) continue;
+      const std::int64_t size = dims[axis].value();
+      const auto [known, is_new] = sizes.known.emplace(term[k], size);
+      if (is_new || known->second == size) continue;
+      if (known->second != 1 && size != 1) {
+        invalid("the label '" + std::string(1, term[k]) + "' of its equation stands for " +
+                std::to_string(known->second) + " and for " + std::to_string(size));
+      }
+      sizes.repeats = true;
+      known->second = std::max(known->second, size);
+    }
+  }
+  return sizes;
+}
+
+// A permutation of fewer axes than there are.
+void check_transpose(const Graph& graph, const Node& node) {
+  if (!node.has("perm") || !node.input(0).valid() || !graph.type(node.input(0)).has_rank()) return;
+  const std::size_t named = node.attr_ints("perm").size();
+  const std::size_t rank = graph.type(node.input(0)).rank();
+  if (named == rank) return;
+  invalid("'perm' names " + std::to_string(named) + " axes, but there are " + std::to_string(rank));
+}
+
+// Rules that take axes for 32 bits.
+void check_narrow_axes(const Node& node, std::string_view attribute) {
+  const std::string name(attribute);
+  if (!node.has(name)) return;
+  const Attribute& axes = node.attributes.at(name);
+  const std::vector<std::int64_t> list =
+      std::holds_alternative<std::int64_t>(axes)
+          ? std::vector<std::int64_t>{std::get<std::int64_t>(axes)}
+          : node.attr_ints(name);
+  for (const std::int64_t axis : list) {
+    if (axis >= -kMaxRank && axis <= kMaxRank) continue;
+    invalid("'" + name + "' names axis " + std::to_string(axis) + ", but a tensor has at most " +
+            std::to_string(kMaxRank) + " axes");
+  }
+}
+
 // The rule of Split makes a list of 'num_outputs' numbers and reads one for each output.
 void check_split(const Node& node) {
   if (!node.attributes.contains("num_outputs")) return;
@@ -51,6 +119,19 @@ void check_split(const Node& node) {
     invalid("'num_outputs' is " + std::to_string(count) + ", but it has " + std::to_string(named) +
             " outputs");
   }
+}
+
+// Optimizers read a rate, a count and groups of as many tensors each, and write some of the groups.
+// Nobody else says how many outputs they have.
+void check_optimizer(const Node& node) {
+  const std::size_t read = node.op == "Adam" ? 4 : 3;
+  const std::size_t inputs = node.inputs.size();
+  const std::size_t each = inputs < 2 ? 0 : (inputs - 2) / read;
+  const std::size_t outputs = (read - 1) * each;
+  if (each > 0 && inputs == 2 + read * each && node.outputs.size() == outputs) return;
+  invalid("it has " + std::to_string(inputs) + " inputs and " +
+          std::to_string(node.outputs.size()) + " outputs, but for n tensors it has 2 + " +
+          std::to_string(read) + " n inputs and " + std::to_string(read - 1) + " n outputs");
 }
 
 // The rule of GatherND copies the dimensions after the first 'batch_dims' and those that are named.
@@ -141,21 +222,83 @@ void mend_attention(onnx::InferenceContext& context) {
   set_last(context, 3, 4, keys);
 }
 
+// Elements from `start` by `step`, up to and without `limit`; the largest number for more.
+std::int64_t range_count(std::int64_t start, std::int64_t limit, std::int64_t step) {
+  if (step == 0 || (step > 0 ? limit <= start : limit >= start)) return 0;
+  const auto low = static_cast<std::uint64_t>(std::min(start, limit));
+  const auto high = static_cast<std::uint64_t>(std::max(start, limit));
+  const auto size = static_cast<std::uint64_t>(step);
+  const std::uint64_t count = (high - low - 1) / (step > 0 ? size : 0 - size);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return count < static_cast<std::uint64_t>(kMost) ? static_cast<std::int64_t>(count) + 1 : kMost;
+}
+
+// The rule of Range subtracts the ends in their own type, where the difference may wrap round.
+void mend_range(onnx::InferenceContext& context) {
+  std::vector<std::int64_t> numbers;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const onnx::TensorProto* given = context.getInputData(i);
+    if (given == nullptr) return;
+    if (given->data_type() == onnx::TensorProto::INT64) {
+      for (const std::int64_t n : onnx::ParseData<std::int64_t>(given)) numbers.push_back(n);
+    } else if (given->data_type() == onnx::TensorProto::INT32) {
+      for (const std::int32_t n : onnx::ParseData<std::int32_t>(given)) numbers.push_back(n);
+    }
+  }
+  if (numbers.size() != 3) return;
+  auto* shape = context.getOutputType(0)->mutable_tensor_type()->mutable_shape();
+  if (shape->dim_size() != 1) return;
+  shape->mutable_dim(0)->set_dim_value(range_count(numbers[0], numbers[1], numbers[2]));
+}
+
+void forget_sizes(onnx::InferenceContext& context, std::size_t output) {
+  if (output >= context.getNumOutputs() || !context.hasOutput(output)) return;
+  auto* type = context.getOutputType(output)->mutable_tensor_type();
+  if (!type->has_shape()) return;
+  for (auto& dim : *type->mutable_shape()->mutable_dim()) dim.clear_value();
+}
+
+// The rule of Split counts along the axis in int32.
+void mend_split(const Graph& graph, const Node& node, onnx::InferenceContext& context) {
+  if (!node.input(0).valid() || !graph.type(node.input(0)).has_rank()) return;
+  const std::vector<Dim>& dims = *graph.type(node.input(0)).shape;
+  const bool is_wide = std::any_of(dims.begin(), dims.end(), [](const Dim& dim) {
+    return dim.is_known() && dim.value() > std::numeric_limits<std::int32_t>::max();
+  });
+  if (!is_wide) return;
+  for (std::size_t i = 0; i < context.getNumOutputs(); ++i) forget_sizes(context, i);
+}
+
 }  // namespace
 
-void mend_inferred(const Node& node, onnx::InferenceContext& context) {
-  if (node.domain.empty() && node.op == "Attention") mend_attention(context);
+void mend_inferred(const Graph& graph, const Node& node, onnx::InferenceContext& context) {
+  if (!node.domain.empty()) return;
+  if (node.op == "Attention") mend_attention(context);
+  if (node.op == "Range") mend_range(context);
+  if (node.op == "Split") mend_split(graph, node, context);
+  // The rule takes the size of a label from the first operand that has it.
+  if (node.op == "Einsum" && label_sizes(graph, node).repeats) forget_sizes(context, 0);
 }
 
 void guard_inference(const Graph& graph, const Node& node) {
+  if (node.domain == "ai.onnx.preview.training" && node.op != "Gradient") check_optimizer(node);
   if (!node.domain.empty()) return;
   check_axes(graph, node);
   check_lists_per_axis(graph, node);
   if (node.op == "GRU" || node.op == "LSTM" || node.op == "RNN") check_gates(node);
   if (node.op == "GatherND") check_gather_nd(graph, node);
   if (node.op == "LRN") check_lrn(graph, node);
-  if (node.op == "Einsum") check_einsum(node);
+  if (node.op == "Einsum") {
+    check_einsum(node);
+    label_sizes(graph, node);
+  }
   if (node.op == "Split") check_split(node);
+  if (node.op == "Transpose") check_transpose(graph, node);
+  if (node.op == "ConcatFromSequence") check_narrow_axes(node, "axis");
+  if (node.op == "Scan") {
+    check_narrow_axes(node, "scan_input_axes");
+    check_narrow_axes(node, "scan_output_axes");
+  }
 }
 
 bool may_build_function(const Graph& graph, const Node& node) {

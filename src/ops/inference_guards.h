@@ -18,6 +18,6 @@ void guard_inference(const Graph& graph, const Node& node);
 bool may_build_function(const Graph& graph, const Node& node);
 
 // Puts right what a rule said of results: it may have taken dimensions that are not known for 0.
-void mend_inferred(const Node& node, onnx::InferenceContext& context);
+void mend_inferred(const Graph& graph, const Node& node, onnx::InferenceContext& context);
 
 }  // namespace xrt

@@ -65,6 +65,34 @@ bool captures_anything(const Node& node) {
   return false;
 }
 
+void replace_name(onnx::GraphProto& graph, const std::string& from, const std::string& to) {
+  for (onnx::NodeProto& node : *graph.mutable_node()) {
+    for (std::string& input : *node.mutable_input()) {
+      if (input == from) input = to;
+    }
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_g()) replace_name(*attribute.mutable_g(), from, to);
+    }
+  }
+  for (onnx::ValueInfoProto& output : *graph.mutable_output()) {
+    if (output.name() == from) output.set_name(to);
+  }
+}
+
+// Builders of function bodies paste the names of these constants into a text that they parse.
+void name_constants_plainly(onnx::NodeProto& node) {
+  int count = 0;
+  for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+    if (!attribute.has_g()) continue;
+    onnx::GraphProto& graph = *attribute.mutable_g();
+    for (onnx::TensorProto& constant : *graph.mutable_initializer()) {
+      const std::string plain = "xrt_constant_" + std::to_string(count++);
+      replace_name(graph, constant.name(), plain);
+      constant.set_name(plain);
+    }
+  }
+}
+
 // The function that defines the node, its opset import being the one its body was written for.
 std::optional<onnx::FunctionProto> build_function(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
@@ -96,6 +124,7 @@ std::optional<onnx::FunctionProto> build_function(const Graph& graph, NodeId id)
   if (written_for == 0) return std::nullopt;
   onnx::NodeProto proto;
   node_to_proto(graph, id, &proto);
+  name_constants_plainly(proto);
   std::vector<onnx::TypeProto> types(node.inputs.size());
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (node.inputs[i].valid()) type_to_proto(graph.type(node.inputs[i]), &types[i]);

@@ -84,6 +84,8 @@ class Inference {
   void infer_by_body(NodeId id, onnx::InferenceContext* context);
   void propagate(NodeId id, const onnx::OpSchema& schema);
   void propagate_division(const Node& node);
+  // Whether the library's rule for elements may see the node.
+  bool may_propagate(const Node& node);
   // Whether every element of the inputs from `first` on is known.
   bool operands_known(const Node& node, std::size_t first);
   void fold_values();
@@ -149,7 +151,10 @@ class SubgraphInferencer : public onnx::GraphInferencer {
       if (!node.domain.empty() || node.op != "Loop") return;
       InferenceRules again = outer_.rules();
       again.reset = true;
-      while (loosen_carried(body)) infer(body, input_types, again);
+      for (int turn = 0; loosen_carried(body); ++turn) {
+        if (turn == kMostLoosenings) forget_carried(body);
+        infer(body, input_types, again);
+      }
     });
     std::vector<const onnx::TypeProto*> result;
     for (const auto& type : outputs_) result.push_back(&type);
@@ -304,7 +309,16 @@ class NodeContext : public onnx::InferenceContext {
   }
   std::size_t getNumInputs() const override { return node_.inputs.size(); }
   const onnx::TypeProto* getInputType(std::size_t i) const override {
-    return node_.input(i).valid() ? inference_.type_proto(node_.input(i)) : nullptr;
+    if (!node_.input(i).valid()) return nullptr;
+    const onnx::TypeProto* type = inference_.type_proto(node_.input(i));
+    // The rules of Slice and Pad take axes or steps without a shape for such as are left out.
+    const bool is_list =
+        node_.domain.empty() && i >= 3 && (node_.op == "Slice" || node_.op == "Pad");
+    if (!is_list || type == nullptr || type->tensor_type().has_shape()) return type;
+    auto& list = changed_types_[i];
+    list = *type;
+    list.mutable_tensor_type()->mutable_shape()->add_dim();
+    return &list;
   }
   bool hasInput(std::size_t i) const override { return node_.input(i).valid(); }
   const onnx::TensorProto* getInputData(std::size_t i) const override {
@@ -365,6 +379,7 @@ class NodeContext : public onnx::InferenceContext {
   std::vector<onnx::TypeProto> outputs_;
   std::map<std::string, std::unique_ptr<SubgraphInferencer>> subgraphs_;
   mutable std::map<std::size_t, onnx::TensorProto> changed_data_;
+  mutable std::map<std::size_t, onnx::TypeProto> changed_types_;
 };
 
 class PropagationContext : public onnx::DataPropagationContext {
@@ -397,6 +412,41 @@ class PropagationContext : public onnx::DataPropagationContext {
   const Node& node_;
   AttributeTable attributes_;
 };
+
+// Whether a value of the type is this number, which the library's rules reckon with in int64.
+bool holds(DType dtype, std::int64_t number) {
+  const auto is_below = [&](int bits) {
+    return number >= -(std::int64_t{1} << bits) && number < (std::int64_t{1} << bits);
+  };
+  switch (dtype) {
+    case DType::kInt64:
+      return true;
+    case DType::kInt32:
+      return is_below(31);
+    case DType::kInt16:
+      return is_below(15);
+    case DType::kInt8:
+      return is_below(7);
+    case DType::kUInt64:
+      return number >= 0;
+    case DType::kUInt32:
+      return number >= 0 && is_below(32);
+    case DType::kUInt16:
+      return number >= 0 && is_below(16);
+    case DType::kUInt8:
+      return number >= 0 && is_below(8);
+    case DType::kFloat64:
+      return is_below(53);
+    case DType::kFloat32:
+      return is_below(24);
+    case DType::kFloat16:
+      return is_below(11);
+    case DType::kBFloat16:
+      return is_below(8);
+    default:
+      return number == 0 || number == 1;
+  }
+}
 
 bool has_rule(const Node& node, const onnx::OpSchema* schema) {
   return schema != nullptr &&
@@ -544,6 +594,11 @@ const onnx::TensorShapeProto* Inference::elements_or_unknown(ValueId id) {
 void Inference::set_known_elements(ValueId id, onnx::TensorShapeProto&& elements) {
   // A list of entries says nothing about a value of more axes.
   if (elements.dim_size() > kMaxFollowedLength || graph_.type(id).rank() > 1) return;
+  const DType dtype = graph_.type(id).dtype;
+  const auto is_held = [&](const auto& element) {
+    return !element.has_dim_value() || holds(dtype, element.dim_value());
+  };
+  if (!std::all_of(elements.dim().begin(), elements.dim().end(), is_held)) return;
   values_[static_cast<std::size_t>(id.index)] =
       std::make_unique<onnx::TensorShapeProto>(std::move(elements));
 }
@@ -628,7 +683,7 @@ void Inference::run_node(NodeId id) {
                                                        onnx::OpSchemaRegistry::Instance(), context);
     }
     if (has_ml_rule(node)) infer_ml(node, context);
-    mend_inferred(node, context);
+    mend_inferred(graph_, node, context);
     schema->CheckInputOutputType(context);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kInvalidModel) throw;
@@ -653,11 +708,15 @@ void Inference::run_node(NodeId id) {
 // The op's own rule, and those that the ONNX library lacks and shapes often go through.
 void Inference::propagate(NodeId id, const onnx::OpSchema& schema) {
   const Node& node = graph_.node(id);
-  // The library's rule takes a bound or an axis that it does not know for 0.
-  if (node.domain.empty() && node.op == "Slice" && !operands_known(node, 1)) return;
+  if (!may_propagate(node)) return;
   if (schema.has_data_propagation_function()) {
     PropagationContext propagation(*this, id);
-    schema.GetDataPropagationFunction()(propagation);
+    try {
+      schema.GetDataPropagationFunction()(propagation);
+    } catch (const onnx::InferenceError&) {
+      // Sums and products that wrap round are numbers all the same.
+      if (node.op != "Add" && node.op != "Sub" && node.op != "Mul") throw;
+    }
     return;
   }
   if (!node.domain.empty() || !node.input(0).valid() || !node.output(0).valid()) return;
@@ -669,6 +728,30 @@ void Inference::propagate(NodeId id, const onnx::OpSchema& schema) {
       set_known_elements(node.outputs[0], onnx::TensorShapeProto(*elements));
     }
   }
+}
+
+bool Inference::may_propagate(const Node& node) {
+  if (!node.domain.empty()) return true;
+  if (node.op == "Slice") {
+    // The library's rule takes a bound or an axis that it does not know for 0, and goes from one
+    // element to the next in int32.
+    if (!operands_known(node, 1)) return false;
+    constexpr std::int64_t kMostStep = std::int64_t{1} << 30;
+    const auto* steps = node.input(4).valid() ? known_elements(node.inputs[4]) : nullptr;
+    return steps == nullptr ||
+           std::all_of(steps->dim().begin(), steps->dim().end(), [](const auto& step) {
+             return step.dim_value() <= kMostStep && step.dim_value() >= -kMostStep;
+           });
+  }
+  if (node.op == "Concat") {
+    std::int64_t length = 0;  // which it makes a list of, however long
+    for (const ValueId v : node.inputs) {
+      const auto* elements = v.valid() ? elements_or_unknown(v) : nullptr;
+      if (elements != nullptr) length += elements->dim_size();
+      if (length > kMaxFollowedLength) return false;
+    }
+  }
+  return true;
 }
 
 bool Inference::operands_known(const Node& node, std::size_t first) {
@@ -715,6 +798,13 @@ bool loosen_carried(Graph& body, bool unsure) {
     changed = loosen(body, body.inputs()[i], body.type(body.outputs()[i - 1]), unsure) || changed;
   }
   return changed;
+}
+
+void forget_carried(Graph& body) {
+  for (std::size_t i = kFirstCarried; i < body.inputs().size(); ++i) {
+    const Type& type = body.type(body.inputs()[i]);
+    if (type.is_tensor()) body.set_type(body.inputs()[i], Type::tensor(type.dtype));
+  }
 }
 
 void infer_shapes(Graph& graph, bool reset) { Inference(graph, {.reset = reset}, nullptr).run(); }

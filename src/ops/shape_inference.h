@@ -30,6 +30,10 @@ XRT_API void infer_shapes_of_file(Graph& graph);
 // not have, or (`unsure`) does not surely have. False where there are none; types that follow are
 // inferred anew by the caller.
 XRT_API bool loosen_carried(Graph& body, bool unsure);
+// Where that took so many turns, each of which told what one value more becomes: forgets the sizes
+// of all carried values.
+inline constexpr int kMostLoosenings = 16;
+XRT_API void forget_carried(Graph& body);
 
 // infer_shapes, and integer values of rank 0 or 1 that are known in full (a Shape of static
 // dimensions, what Gather, Concat, Mul, … make of it) become constants; graph outputs stay as they

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "placement/withheld.h"
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "ops/shape_inference.h"
@@ -10,6 +12,7 @@
 #include "registry/engine_manifest.h"
 #include "registry/engine_names.h"
 #include "xrt/error.h"
+#include "xrt/tensor.h"
 
 namespace xrt {
 namespace {
@@ -27,8 +30,28 @@ std::optional<std::string> broken_rule(const Graph& body) {
   }
 }
 
+// Libraries subtract the ends of a Range in their own type.
+std::optional<std::string> wide_range(const Graph& graph, const Node& node) {
+  if (!node.domain.empty() || node.op != "Range") return std::nullopt;
+  std::array<std::int64_t, 2> ends{};
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const Tensor* end = node.input(i).valid() ? graph.constant(node.input(i)) : nullptr;
+    if (end == nullptr || end->count() != 1 || !is_integer(end->dtype())) return std::nullopt;
+    ends[i] = end->to_int64()[0];
+  }
+  std::int64_t wide = 0;
+  bool wraps = __builtin_sub_overflow(ends[1], ends[0], &wide);
+  if (graph.type(node.input(0)).dtype != DType::kInt64) {
+    std::int32_t narrow = 0;
+    wraps = __builtin_sub_overflow(ends[1], ends[0], &narrow);
+  }
+  if (!wraps) return std::nullopt;
+  return "its ends are further apart than a number of its type can tell";
+}
+
 std::optional<std::string> wrong(const Graph& graph, const Node& node) {
   if (auto sizes = sizes_refusal(graph, node)) return sizes;
+  if (auto range = wide_range(graph, node)) return range;
   const bool may_be_left_out = node.domain.empty() && node.op == "If";
   for (const Graph* body : Graph::subgraphs(node)) {
     for (const NodeId id : body->nodes()) {

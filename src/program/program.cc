@@ -25,6 +25,7 @@
 #include "placement/estimates.h"
 #include "placement/survey.h"
 #include "plan/functions.h"
+#include "program/bool_inputs.h"
 #include "program/given_outputs.h"
 #include "program/input_sizes.h"
 #include "program/int8_program.h"
@@ -206,20 +207,31 @@ class ProgramImpl final : public Program {
            const RunOptions& run_options) override {
     check_counts(inputs, outputs);
     outputs.resize(ports_.outputs.size());
-    std::vector<Data> completed;  // only where a default stands in
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i].is_none() || !ports_.inputs[i].has_default) continue;
+    std::vector<Data> completed;  // only where something else stands in for an input
+    const auto put = [&](std::size_t i, Data data) {
       if (completed.empty()) completed.assign(inputs.begin(), inputs.end());
-      completed[i] = ports_.defaults[i];
+      completed[i] = std::move(data);
+    };
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].is_none()) {
+        if (ports_.inputs[i].has_default) put(i, ports_.defaults[i]);
+      } else if (std::optional<Data> plain = with_plain_bools(inputs[i])) {
+        put(i, *std::move(plain));
+      }
     }
     if (!completed.empty()) inputs = completed;
     const bool device_results = check_inputs(inputs, run_options.results);
+    const std::vector<Data> given = take_shared_outputs(inputs, outputs);
     const UserRun counted;
     const double seconds = seconds_of(run_options);
-    if (seconds <= 0) return run_checked(inputs, outputs, device_results);
-    const RunLimit limit(seconds);
-    const WorkScope scope(&limit, "the run");
-    run_checked(inputs, outputs, device_results);
+    if (seconds <= 0) {
+      run_checked(inputs, outputs, device_results);
+    } else {
+      const RunLimit limit(seconds);
+      const WorkScope scope(&limit, "the run");
+      run_checked(inputs, outputs, device_results);
+    }
+    if (!given.empty()) write_given(given, outputs);
   }
 
   Request submit(std::vector<Data> inputs, const RunOptions& run_options, std::vector<Data> outputs,
@@ -266,6 +278,22 @@ class ProgramImpl final : public Program {
                   "the program has " + std::to_string(ports_.outputs.size()) +
                       " outputs, room for " + std::to_string(outputs.size()) + " was given");
     }
+  }
+
+  // Takes the memory out of `outputs` that is also an input's, and gives it back by output: a run
+  // would read what it wrote. Aliases are for runs to write. Empty where there is none.
+  std::vector<Data> take_shared_outputs(std::span<const Data> inputs,
+                                        std::vector<Data>& outputs) const {
+    std::vector<Data> taken;
+    for (const std::size_t i : outputs_over_inputs(inputs, outputs, ports_.outputs)) {
+      const auto is_this = [&](const auto& alias) {
+        return alias.second == ports_.outputs[i].name;
+      };
+      if (std::any_of(options_.aliases.begin(), options_.aliases.end(), is_this)) continue;
+      taken.resize(outputs.size());
+      taken[i] = std::exchange(outputs[i], Data());
+    }
+    return taken;
   }
 
   // 0: as long as it takes.

@@ -109,7 +109,9 @@ class BodyKernel : public Kernel {
   static std::optional<Graph> with_open_sizes(const Graph& body) {
     Graph open(body);
     if (!loosen_carried(open, /*unsure=*/true)) return std::nullopt;
+    int turn = 0;
     do {
+      if (turn++ == kMostLoosenings) forget_carried(open);
       infer_shapes(open, /*reset=*/true);
     } while (loosen_carried(open, /*unsure=*/true));
     return open;

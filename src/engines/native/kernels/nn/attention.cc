@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "engines/native/context.h"
@@ -28,7 +29,9 @@ class CachedAttention final : public Kernel {
  public:
   explicit CachedAttention(const KernelCreateContext& context)
       : is_causal_(need_int(context.node(), "is_causal") != 0),
-        scale_(context.node().attr_float("scale", 0.0F)) {}
+        scale_(context.node().attributes.contains("scale")
+                   ? std::optional(need_float(context.node(), "scale"))
+                   : std::nullopt) {}
 
   void run(KernelContext& k) const override {
     Problem p;
@@ -66,7 +69,7 @@ class CachedAttention final : public Kernel {
     p.k = keys.data<float>();
     p.v = values.data<float>();
     p.y = y.data<float>();
-    p.scale = scale_ != 0.0F ? scale_ : 1.0F / std::sqrt(static_cast<float>(p.head));
+    p.scale = scale_.value_or(1.0F / std::sqrt(static_cast<float>(p.head)));
     // The queries of all heads that share keys are rows side by side. Some at a time read the keys
     // once; all of them one by one where there would be too few tasks.
     p.rows = p.heads / p.kv_heads * p.queries;
@@ -136,7 +139,7 @@ class CachedAttention final : public Kernel {
   }
 
   bool is_causal_;
-  float scale_;
+  std::optional<float> scale_;  // none: that of the width of a head
 };
 
 bool is_absent(const NodeView& n, std::size_t first, std::size_t last) {
