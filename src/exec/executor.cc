@@ -282,6 +282,13 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
                                "take {} (max_memory_bytes)",
                                launch.least_memory.node, launch.least_memory.bytes, most_bytes_));
       }
+      // Such an engine may keep memory of its own for what it reads.
+      const std::size_t read = tells_memory ? 0 : static_bytes(*body, body->inputs());
+      if (read > most_bytes_) {
+        fail_bound(launch, fmt::format("its inputs have {} bytes; a run may take {} "
+                                       "(max_memory_bytes)",
+                                       read, most_bytes_));
+      }
       const ValueChecks::Judge judge = judge_for(*engine, options);
       auto checks = std::make_unique<ValueChecks>(body, judge, most_bytes_, threads, tells_memory);
       if (checks->any()) launch.value_checks = std::move(checks);

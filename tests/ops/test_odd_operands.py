@@ -559,3 +559,15 @@ def test_attention_masks_of_integers(engine: str, dtype: str) -> None:
     expected = weights / weights.sum(-1, keepdims=True) @ feeds["v"]
     found = load_on(model, engine).run({**feeds, "m": mask})["y"]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_variance_of_equal_elements(engine: str) -> None:
+    """The mean of the squares less the square of the mean may come out below 0."""
+    x = np.full((1, 3, 7, 5), 0.7137, np.float32)
+    model = make_model(
+        [helper.make_node("MeanVarianceNormalization", ["x"], ["y"], axes=[0, 2, 3])],
+        [tensor("x", TensorProto.FLOAT, x.shape)],
+        [tensor("y", TensorProto.FLOAT, x.shape)],
+    )
+    assert np.isfinite(load_on(model, engine)(x)).all()

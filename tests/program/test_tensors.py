@@ -10,6 +10,7 @@ import numpy as np
 import openxrt
 import pytest
 from onnx import TensorProto, helper
+from on_engine import load_on
 from small_models import identity_model, make_model, tensor
 
 DTYPES = {
@@ -191,3 +192,83 @@ def test_what_is_no_tensor_is_refused(relu: openxrt.Program, value: object, mess
     with pytest.raises(openxrt.InvalidArgument, match=message) as caught:
         relu(value)
     assert "x" in str(caught.value)  # the input is named
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        (TensorProto.INT8, [300]),
+        (TensorProto.UINT8, [256]),
+        (TensorProto.INT32, [2**40, 1]),
+        (TensorProto.INT64, [2**63]),
+        (TensorProto.UINT64, [-1]),
+    ],
+)
+def test_numbers_that_a_dtype_does_not_hold(dtype: int, values: list[int]) -> None:
+    program = openxrt.load(identity_model(dtype, ["n"]))
+    with pytest.raises(openxrt.InvalidArgument, match=r"x.*(beyond|does not become)"):
+        program(values)
+    np.testing.assert_array_equal(program([127, 0, 1]), [127, 0, 1])
+
+
+TRUTHS = np.array([0, 1, 2, 255], np.uint8).view(np.bool_)
+
+
+@pytest.mark.parametrize("engine", ["native", "openvino", "onnxruntime", "xla"])
+@pytest.mark.parametrize("op", ["Xor", "Equal", "And"])
+def test_bools_of_other_bytes(engine: str, op: str) -> None:
+    """NumPy takes each byte but 0 for true; libraries compute with the bytes."""
+    model = make_model(
+        [
+            helper.make_node(op, ["x", "w"], ["y"]),
+            helper.make_node("Cast", ["x"], ["n"], to=TensorProto.INT32),
+        ],
+        [tensor("x", TensorProto.BOOL, [4]), tensor("w", TensorProto.BOOL, [4])],
+        [tensor("y", TensorProto.BOOL, [4]), tensor("n", TensorProto.INT32, [4])],
+    )
+    program = load_on(model, engine)
+    found = program.run({"x": TRUTHS, "w": np.ones(4, np.bool_)})
+    np.testing.assert_array_equal(found["n"], [0, 1, 1, 1])
+    expected = [True, False, False, False] if op == "Xor" else [False, True, True, True]
+    np.testing.assert_array_equal(found["y"].view(np.uint8), expected)
+
+
+def test_masks_of_other_bytes() -> None:
+    """ONNX Runtime would make room for the sum of the bytes."""
+    model = make_model(
+        [helper.make_node("Compress", ["x", "m"], ["y"])],
+        [tensor("x", TensorProto.FLOAT, ["n"]), tensor("m", TensorProto.BOOL, ["n"])],
+        [tensor("y", TensorProto.FLOAT, None)],
+    )
+    x = np.arange(4, dtype=np.float32)
+    found = load_on(model, "onnxruntime").run({"x": x, "m": TRUTHS})["y"]
+    np.testing.assert_array_equal(found, x[1:])
+
+
+@pytest.mark.parametrize("engine", ["native", "openvino", "onnxruntime", "xla"])
+def test_memory_of_outputs_that_is_given_twice(engine: str) -> None:
+    model = make_model(
+        [
+            helper.make_node("Transpose", ["x"], ["o"], perm=[1, 0]),
+            helper.make_node("Neg", ["x"], ["p"]),
+            helper.make_node("Add", ["p", "x"], ["q"]),
+        ],
+        [tensor("x", TensorProto.FLOAT, [3, 3])],
+        [tensor(name, TensorProto.FLOAT, [3, 3]) for name in "opq"],
+    )
+    program = load_on(model, engine)
+    x = np.arange(9, dtype=np.float32).reshape(3, 3)
+    expected = {"o": x.T, "p": -x, "q": np.zeros_like(x)}
+    for name in "op":
+        memory = np.concatenate([x.ravel(), np.zeros(3, np.float32)])
+        for first in (0, 3):  # the input's own, and part of it
+            memory[:9] = x.ravel()
+            out = memory[first : first + 9].reshape(3, 3)
+            found = program.run({"x": memory[:9].reshape(3, 3)}, out={name: out})
+            assert found[name] is out
+            for key, value in expected.items():
+                np.testing.assert_array_equal(found[key], value)
+    memory = np.zeros(12, np.float32)
+    outputs = {"o": memory[:9].reshape(3, 3), "p": memory[3:].reshape(3, 3)}
+    with pytest.raises(openxrt.InvalidArgument, match=r"outputs 'o' and 'p' overlaps"):
+        program.run({"x": x}, out=outputs)

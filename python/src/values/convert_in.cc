@@ -215,8 +215,16 @@ Tensor from_numbers(nb::handle object, const Type& type, std::string_view name) 
       if (type.dtype != DType::kUndefined) {
         // An empty list says nothing about its elements.
         const bool empty = nb::cast<std::int64_t>(array.attr("size")) == 0;
+        const nb::object given = array;
+        const std::string kind = nb::cast<std::string>(given.attr("dtype").attr("kind"));
+        // Whether one integer type holds the numbers of another is seen afterwards.
+        const bool unsafe = empty || (is_integer(type.dtype) && (kind == "i" || kind == "u"));
         array = array.attr("astype")(numpy.dtype(type.dtype),
-                                     nb::arg("casting") = empty ? "unsafe" : "same_kind");
+                                     nb::arg("casting") = unsafe ? "unsafe" : "same_kind");
+        if (is_integer(type.dtype) && !nb::cast<bool>(numpy.array_equal(array, given))) {
+          fail(name, fmt::format("a number of the {} is beyond {}", kind_of(object),
+                                 to_string(type.dtype)));
+        }
       }
     }
   } catch (nb::python_error& error) {

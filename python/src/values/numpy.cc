@@ -43,6 +43,7 @@ NumPy::NumPy() {
   nb::module_ numpy = nb::module_::import_("numpy");
   ndarray = numpy.attr("ndarray");
   asarray = numpy.attr("asarray");
+  array_equal = numpy.attr("array_equal");
   ascontiguousarray = numpy.attr("ascontiguousarray");
   nb::object make = numpy.attr("dtype");
   object_dtype = make("object");

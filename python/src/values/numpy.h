@@ -28,7 +28,7 @@ class NumPy {
     return PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject*>(ndarray.ptr())) != 0;
   }
 
-  nanobind::object ndarray, asarray, ascontiguousarray, object_dtype, uint8, uint16;
+  nanobind::object ndarray, asarray, array_equal, ascontiguousarray, object_dtype, uint8, uint16;
 
  private:
   NumPy();

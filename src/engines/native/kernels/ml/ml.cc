@@ -288,7 +288,8 @@ Created create_one_hot_encoder(const KernelCreateContext& create) {
       } else {
         double value = 0;
         load_double(x.dtype(), x.raw(), i, 1, &value);
-        const auto found = std::isnan(value) ? numbers.end() : numbers.find(value);
+        // The standard has floats cast to integers.
+        const auto found = std::isnan(value) ? numbers.end() : numbers.find(std::trunc(value));
         if (found != numbers.end()) place = found->second;
       }
       if (place >= 0) {
