@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/thread_gate.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -146,7 +147,12 @@ void ThreadGate::wait(Waiter& mine, std::unique_lock<std::mutex>& lock) {
     if ((!stop && !is_late) || mine.begun) continue;
     remove(&mine);
     serve();
-    if (is_late) WorkScope::check_time();
+    if (is_late) {
+      throw Error(ErrorCode::kResource,
+                  fmt::format("it waited for threads, which other runs had, until its limit of "
+                              "{:g} s was over",
+                              limit->seconds()));
+    }
     throw Error(ErrorCode::kEngine, "interrupted");
   }
 }

@@ -198,6 +198,7 @@ std::vector<EngineEstimate> estimates(Survey& survey, double hopeless) {
         }
         own.us = estimator.split_us(name);
       } catch (const Error& error) {
+        if (is_of_model(name, error)) throw;
         own.row.note = std::string("not available: ") + error.what();
       }
     }

@@ -187,6 +187,10 @@ std::vector<Update> updates_of(const Graph& graph, const ProgramOptions& options
   return updates;
 }
 
+bool is_of_model(std::string_view engine, const Error& error) {
+  return engine == kFallbackEngine && error.code() == ErrorCode::kInvalidModel;
+}
+
 EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions& options) {
   EngineAnswers answers{engine.name(), {}};
   const std::string device = device_for(engine, options);
@@ -216,6 +220,7 @@ EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const Error& error) {
+    if (is_of_model(engine.name(), error)) throw;
     throw Error(error.code(), failed(error.what()));
   } catch (...) {
     throw Error(ErrorCode::kEngine, failed(exception_text()));

@@ -5,10 +5,12 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "partition/partition.h"
 #include "xrt/engine.h"
+#include "xrt/error.h"
 #include "xrt/options.h"
 #include "xrt/registry.h"
 
@@ -19,8 +21,11 @@ namespace xrt {
 std::string device_for(const Engine& engine, const ProgramOptions& options);
 
 // What one engine says about every node; a node of a shape that the engine cannot take is a no.
-// Throws kEngine, naming the engine, where it throws or leaves nodes without an answer.
+// Throws kEngine, naming the engine, where it throws or leaves nodes without an answer;
+// kInvalidModel where the fallback cannot read a node.
 EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions& options);
+// Whether the error of asking it says what is wrong with the model.
+bool is_of_model(std::string_view engine, const Error& error);
 // The program's aliases as values of the graph; those that name no value are left out.
 std::vector<Update> updates_of(const Graph& graph, const ProgramOptions& options);
 // Whether wrong values of operands that decide shapes or addresses are errors of the engine's own.

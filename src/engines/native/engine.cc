@@ -53,7 +53,19 @@ NativeEngine::NativeEngine() : info_(make_info()) {
 
 Support NativeEngine::supports(const SupportQuery& query) const {
   if (query.device != "cpu") return Support::no("device '" + query.device + "' is not the CPU");
-  return supports_node(graph_of(query.graph), query.node, registry_);
+  const Graph& graph = graph_of(query.graph);
+  try {
+    return supports_node(graph, query.node, registry_);
+  } catch (const Error& error) {
+    // The fallback is asked about every node: what it cannot read is wrong with the model.
+    if (error.code() != ErrorCode::kInvalidModel && error.code() != ErrorCode::kInvalidArgument) {
+      throw;
+    }
+    const Node& node = graph.node(query.node);
+    const std::string place = "node '" + node.name + "' (" + node.qualified_op() + "): ";
+    const std::string what = error.what();
+    throw Error(ErrorCode::kInvalidModel, what.starts_with("node '") ? what : place + what);
+  }
 }
 
 std::shared_ptr<const Executable> NativeEngine::compile(const Function& function,
