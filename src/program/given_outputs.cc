@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program/given_outputs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -71,6 +73,12 @@ void write_given(const std::vector<Data>& given, std::vector<Data>& outputs) {
     Tensor target = given[i].tensor();
     const Tensor& made = std::as_const(outputs[i]).tensor();
     if (made.raw() == target.raw()) continue;
+    if (made.dtype() != target.dtype() || made.dims() != target.dims()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  fmt::format("output {} is {}{}; the tensor given for it is of another dtype or "
+                              "shape",
+                              i, to_string(made.dtype()), to_string(made.dims())));
+    }
     copy_elements(made, target);
     outputs[i] = given[i];
   }

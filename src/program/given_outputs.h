@@ -14,7 +14,7 @@ namespace xrt {
 
 // Copies what Program::run() left elsewhere into the tensors that it was given: an output that
 // shares memory with an input lies in that one. Both have an entry per output; none in `given`:
-// nothing was given.
+// nothing was given. Throws kInvalidArgument for memory of another dtype or shape.
 XRT_API void write_given(const std::vector<Data>& given, std::vector<Data>& outputs);
 
 // The outputs whose given memory is also, in part or whole, that of an input: a run that writes

@@ -8,7 +8,7 @@ import onnx
 import openxrt
 import pytest
 from onnx import TensorProto, helper
-from small_models import model_proto, tensor, usable
+from small_models import make_model, model_proto, tensor, untyped, usable
 
 STEPS, SIZE = 6, 8
 
@@ -192,3 +192,38 @@ def test_results_that_are_left_out(engine: str, op: str, names: list[str]) -> No
     assert set(found) == {name for name in names if name}
     for name, value in found.items():
         np.testing.assert_array_equal(value, wanted[name].reshape(value.shape))
+
+
+@pytest.mark.parametrize("others", [[], [2, 3], [5, 6, 7]])
+@pytest.mark.parametrize("op", ["Loop", "Scan"])
+def test_what_no_turn_collects(op: str, others: list[int]) -> None:
+    """It has the sizes that a turn would give it, whatever the program ran before."""
+    nodes = [
+        helper.make_node("Concat", ["v", "v"], ["collected"], axis=0),
+        helper.make_node("Identity", ["v"], ["next"]),
+    ]
+    carried = [tensor("v", TensorProto.FLOAT, [None])]
+    results = [tensor(name, TensorProto.FLOAT, [None]) for name in ("next", "collected")]
+    if op == "Loop":
+        nodes.append(helper.make_node("Identity", ["go"], ["on"]))
+        counters = [tensor("i", TensorProto.INT64, []), tensor("go", TensorProto.BOOL, [])]
+        body = helper.make_graph(
+            nodes, "body", counters + carried, [tensor("on", TensorProto.BOOL, []), *results]
+        )
+        node = helper.make_node("Loop", ["n", "", "x"], ["last", "y"], body=body)
+        count, none = tensor("n", TensorProto.INT64, []), np.array(0)
+    else:
+        element = [tensor("e", TensorProto.FLOAT, [])]
+        body = helper.make_graph(nodes, "body", carried + element, results)
+        node = helper.make_node("Scan", ["x", "n"], ["last", "y"], body=body, num_scan_inputs=1)
+        count, none = tensor("n", TensorProto.FLOAT, ["m"]), np.zeros(0, np.float32)
+    model = make_model(
+        [node],
+        [tensor("x", TensorProto.FLOAT, ["k"]), count],
+        [untyped("last"), untyped("y")],
+    )
+    program = openxrt.load(model, engine="native", cache_dir="")
+    for size in [*others, 4, 4]:
+        found = program.run({"x": np.ones(size, np.float32), "n": none})
+        assert found["y"].shape == (0, 2 * size)
+        assert found["last"].shape == (size,)

@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import openxrt
 import pytest
-from onnx import TensorProto, helper
 from on_engine import load_on
+from onnx import TensorProto, helper
 from small_models import identity_model, make_model, tensor
 
 DTYPES = {

@@ -26,6 +26,7 @@ struct Body {
   std::size_t captures = 0;
   std::vector<Type> input_types;  // of the declared ones
   std::vector<Type> output_types;
+  std::shared_ptr<const Graph> graph;  // where some of these are open: without its large constants
 };
 
 struct BodyContexts final : KernelState {
@@ -48,9 +49,14 @@ class BodyKernel : public Kernel {
                 next,
                 graph->captures().size(),
                 {},
-                {}};
+                {},
+                nullptr};
       for (const ValueId id : graph->inputs()) body.input_types.push_back(graph->type(id));
       for (const ValueId id : graph->outputs()) body.output_types.push_back(graph->type(id));
+      const bool collects = create.node().op != "If";
+      if (collects && std::any_of(body.output_types.begin(), body.output_types.end(), is_open)) {
+        body.graph = without_large_constants(*graph);
+      }
       next += body.captures;
       bodies_.push_back(std::move(body));
     }
@@ -103,7 +109,58 @@ class BodyKernel : public Kernel {
     return outputs;
   }
 
+  static Type type_of(DType dtype, const Dims& dims) {
+    return Type::tensor(dtype, Shape(dims.begin(), dims.end()));
+  }
+
+  // Of what a body is given; of nothing where that is no tensor.
+  static std::vector<Type> types_of(const Inputs& inputs) {
+    std::vector<Type> types(inputs.values.size());
+    for (std::size_t n = 0; n < types.size(); ++n) {
+      if (!inputs.values[n].is_tensor()) continue;
+      const Tensor& given = inputs.values[n].tensor();
+      types[n] = type_of(given.dtype(), given.dims());
+    }
+    return types;
+  }
+
+  // Of the outputs of a body that is not run: where no turn is taken, the sizes of what would be
+  // collected follow from those of its inputs.
+  static std::vector<Type> output_types(const Body& body, const std::vector<Type>& given) {
+    if (body.graph == nullptr) return body.output_types;
+    Graph graph(*body.graph);
+    for (std::size_t n = 0; n < given.size(); ++n) {
+      if (!given[n].is_tensor() || !given[n].has_rank()) continue;
+      const ValueId id =
+          n < body.inputs ? graph.inputs()[n] : graph.captures()[n - body.inputs].inner;
+      graph.set_type(id, given[n]);
+    }
+    try {
+      infer_shapes(graph, /*reset=*/true);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInvalidModel) throw;
+      return body.output_types;  // no turn is taken: what it would have said is no error
+    }
+    std::vector<Type> types;
+    for (std::size_t n = 0; n < body.outputs; ++n) types.push_back(graph.type(graph.outputs()[n]));
+    return types;
+  }
+
  private:
+  static bool is_open(const Type& type) { return type.is_tensor() && !type.is_static(); }
+
+  static std::shared_ptr<const Graph> without_large_constants(const Graph& body) {
+    constexpr std::size_t kSmallBytes = 4096;
+    auto copy = std::make_shared<Graph>(body);
+    const std::vector<ValueId> constants = copy->constants();
+    for (const ValueId v : constants) {
+      if (copy->constant(v)->bytes() <= kSmallBytes) continue;
+      copy->replace_uses(v, copy->add_input({}, copy->type(v)));
+      copy->remove_value(v);
+    }
+    return copy;
+  }
+
   // Sizes that a body declares of what it carries, and does not surely make, change from turn to
   // turn, maybe. Nothing where there are none.
   static std::optional<Graph> with_open_sizes(const Graph& body) {
@@ -234,6 +291,8 @@ class LoopKernel final : public BodyKernel {
     add_captures(k, body, /*once=*/false, given);
     std::vector<Stack> stacks(scanned);
     Tensor condition = Tensor::allocate(DType::kBool, {});
+    std::vector<Type> types = body.output_types;
+    if (scanned > 0 && (!go_on || trips <= 0)) types = output_types(body, types_of(given));
     for (std::int64_t trip = 0; go_on && trip < trips; ++trip) {
       throw_if_interrupted();
       condition.data<std::uint8_t>()[0] = 1;
@@ -247,7 +306,7 @@ class LoopKernel final : public BodyKernel {
     for (std::size_t i = 0; i < carried; ++i) k.set_output(i, std::move(inputs[2 + i]));
     for (std::size_t i = 0; i < scanned; ++i) {
       if (!k.wants_output(carried + i)) continue;
-      k.set_output(carried + i, stacks[i].joined(0, false, body.output_types[1 + carried + i]));
+      k.set_output(carried + i, stacks[i].joined(0, false, types[1 + carried + i]));
     }
   }
 };
@@ -283,6 +342,18 @@ class ScanKernel final : public BodyKernel {
     for (std::size_t i = 0; i < states; ++i) inputs[i] = k.taken_input(i);
     add_captures(k, body, /*once=*/false, given);
     std::vector<Stack> stacks(scanned);
+    std::vector<Type> types = body.output_types;
+    if (*length == 0) {
+      std::vector<Type> elements = types_of(given);
+      for (std::size_t i = 0; i < scanned_inputs_; ++i) {
+        const Tensor& x = k.input(states + i);
+        Dims dims = x.dims();
+        const std::size_t axis = normalize_axis(at(input_axes_, i), x.rank());
+        dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
+        elements[states + i] = type_of(x.dtype(), dims);
+      }
+      types = output_types(body, elements);
+    }
     for (std::int64_t t = 0; t < *length; ++t) {
       throw_if_interrupted();
       for (std::size_t i = 0; i < scanned_inputs_; ++i) {
@@ -297,7 +368,7 @@ class ScanKernel final : public BodyKernel {
     for (std::size_t i = 0; i < scanned; ++i) {
       if (!k.wants_output(states + i)) continue;
       k.set_output(states + i, stacks[i].joined(at(output_axes_, i), at(output_directions_, i) != 0,
-                                                body.output_types[states + i]));
+                                                types[states + i]));
     }
   }
 
