@@ -441,4 +441,135 @@ ONNXRUNTIME = [
         constants={"w": np.ones((1, 1, 2), np.float32)},
         open_sizes=True,
     ),
+    fault(
+        "Gemm over no terms forgets beta",
+        [helper.make_node("Gemm", ["x", "w", "c"], ["y"], beta=0.5)],
+        {"x": np.zeros((1, 0), np.float32), "w": np.zeros((0, 2), np.float32), "c": f32(2, 4)},
+        [f32([1, 2])],
+    ),
+    fault(
+        "LinearRegressor leaves out its post_transform",
+        [
+            helper.make_node(
+                "LinearRegressor",
+                ["x"],
+                ["y"],
+                domain="ai.onnx.ml",
+                coefficients=[2.0],
+                post_transform="SOFTMAX_ZERO",
+            )
+        ],
+        {"x": f32([3], [4])},
+        [f32([1], [1])],
+        domains={"ai.onnx.ml": 3},
+    ),
+    fault(
+        "LinearClassifier of one score takes 1 less this for the other class",
+        [
+            helper.make_node(
+                "LinearClassifier",
+                ["x"],
+                ["z", "y"],
+                domain="ai.onnx.ml",
+                classlabels_ints=[5, 7],
+                coefficients=[2.0],
+                intercepts=[0.0],
+            ),
+        ],
+        {"x": f32([3], [-4])},
+        [f32([-6, 6], [8, -8]), np.array([7, 5])],
+        domains={"ai.onnx.ml": 3},
+    ),
+    fault(
+        "TreeEnsembleRegressor leaves out the base of a target without a weight",
+        [
+            helper.make_node(
+                "TreeEnsembleRegressor",
+                ["x"],
+                ["y"],
+                domain="ai.onnx.ml",
+                n_targets=2,
+                base_values=[10.0, 20.0],
+                nodes_treeids=[0, 0, 0],
+                nodes_nodeids=[0, 1, 2],
+                nodes_featureids=[0, 0, 0],
+                nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"],
+                nodes_values=[0.5, 0.0, 0.0],
+                nodes_truenodeids=[1, 0, 0],
+                nodes_falsenodeids=[2, 0, 0],
+                target_treeids=[0, 0],
+                target_nodeids=[1, 2],
+                target_ids=[0, 1],
+                target_weights=[1.0, 2.0],
+            )
+        ],
+        {"x": f32([0], [1])},
+        [f32([11, 20], [10, 22])],
+        domains={"ai.onnx.ml": 3},
+    ),
+    fault(
+        "Resize smooths bytes as if none were negative",
+        [helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear", antialias=1)],
+        {"x": np.full((1, 1, 4, 4), -4, np.int8)},
+        [np.full((1, 1, 2, 2), -4, np.int8)],
+        constants={"sizes": np.array([1, 1, 2, 2])},
+    ),
+    fault(
+        "Resize crops no axis whose size stays",
+        [
+            helper.make_node(
+                "Resize",
+                ["x", "region", "", "sizes"],
+                ["y"],
+                mode="linear",
+                coordinate_transformation_mode="tf_crop_and_resize",
+            )
+        ],
+        {"x": f32(0, 3, 6, 9).reshape(1, 1, 4)},
+        [f32(0, 1, 2, 3).reshape(1, 1, 4)],  # the first third, over the same 4 elements
+        constants={"region": f32(0, 0, 0, 1, 1, 1 / 3), "sizes": np.array([1, 1, 4])},
+    ),
+    fault(
+        "Split of no elements fails in the run",
+        [helper.make_node("Split", ["x"], ["y", "z"], num_outputs=2)],
+        {"x": np.zeros(0, np.float32)},
+        [np.zeros(0, np.float32)] * 2,
+    ),
+    *(
+        fault(
+            f"{op} of no channels fails in the run",
+            [
+                helper.make_node(
+                    op, ["x"], ["y"], **({} if "Global" in op else {"kernel_shape": [2]})
+                )
+            ],
+            {"x": np.zeros((1, 0, 2), np.float32)},
+            [np.zeros((1, 0, 1), np.float32)],
+        )
+        for op in ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool", "MaxPool")
+    ),
+    *(
+        fault(
+            f"{op} over no elements fails in the run",
+            [helper.make_node(op, ["x", "s"], ["y"], axis=0)],
+            {"x": np.zeros((2, 0), np.float32), "s": np.zeros((2, 0), np.float32)},
+            [np.zeros((2, 0), np.float32)],
+            opset=23,
+        )
+        for op in ("LayerNormalization", "RMSNormalization")
+    ),
+    fault(
+        "Col2Im of no channels fails in the run",
+        [helper.make_node("Col2Im", ["x", "image", "block"], ["y"])],
+        {"x": np.zeros((1, 0, 4), np.float32)},
+        [np.zeros((1, 0, 2, 2), np.float32)],
+        constants={"image": np.array([2, 2]), "block": np.array([1, 1])},
+    ),
+    fault(
+        "Pad that wraps round no elements fails in the run",
+        [helper.make_node("Pad", ["x", "pads"], ["y"], mode="wrap")],
+        {"x": np.zeros((0, 2), np.float32)},
+        [np.zeros((0, 3), np.float32)],
+        constants={"pads": np.array([0, 0, 0, 1])},
+    ),
 ]

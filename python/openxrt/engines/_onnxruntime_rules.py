@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 import numpy as np
 
 from .._core import NodeView, Type
+from ._onnxruntime_learned import LEARNED
+from ._onnxruntime_sizes import SEEN_SIZES
 
 # Elements narrower than a byte: packed in tensors, one per byte in NumPy.
 PACKED = frozenset({"uint4", "int4", "float4_e2m1fn", "uint2", "int2"})
@@ -234,7 +236,7 @@ def _bodies(node: NodeView) -> str:
         if name not in ("body", "then_branch", "else_branch"):
             continue
         ops = set(re.findall(r"= (\w+)\(", text))
-        if found := sorted(ops & ((RULES.keys() - REDUCTIONS) | RANDOM)):
+        if found := sorted(ops & ((RULES.keys() - REDUCTIONS) | RANDOM | SEEN_SIZES)):
             return f"'{name}' holds {', '.join(found)}, which it does not always take"
         if found := sorted(PACKED.intersection(re.findall(r"\w+", text))):
             return (
@@ -242,39 +244,11 @@ def _bodies(node: NodeView) -> str:
             )
         if found := sorted(set(INTEGERS_IN_BODIES.findall(text))):
             return f"'{name}' holds {', '.join(found)} of int64, which it does not always take"
+        if re.search(r"\bstring\b", text):
+            return f"'{name}' holds texts: the memory that they take is bounded by nothing"
         if UNKNOWN_RANK in text:
             return f"'{name}' holds values of unknown rank: {LATE_RANK}"
     return ""
-
-
-def _einsum(node: NodeView) -> str:
-    """What turns operands over divides by their numbers of elements."""
-    if any(kind is not None and 0 in (kind.shape or ()) for kind in node.input_types):
-        return "an Einsum of no elements may end the process"
-    return ""
-
-
-def open_einsum(node: NodeView, sizes: Collection[str]) -> str:
-    """Why an Einsum is not taken where a run looks at these sizes alone, or ""."""
-    if node.op != "Einsum" or node.domain:
-        return ""
-    shapes = [kind.shape if kind is not None else None for kind in node.input_types]
-    if all(
-        shape is not None and all(isinstance(dim, int) or dim in sizes for dim in shape)
-        for shape in shapes
-    ):
-        return ""
-    return "a size that is computed may be 0, and an Einsum of no elements may end the process"
-
-
-def _gather(node: NodeView) -> str:
-    """Of each text that an index stands for, only the first is copied."""
-    if _dtype(node) != "string":
-        return ""
-    dims = _shape(node)
-    if dims is not None and node.attributes.get("axis", 0) in (-1, len(dims) - 1):
-        return ""
-    return "of rows of texts it takes the first text of each"
 
 
 def _join(node: NodeView) -> str:
@@ -342,18 +316,20 @@ def _squeeze(node: NodeView) -> str:
     return "it takes an empty list of axes for all that have one element"
 
 
-def _texts(_: NodeView) -> str:
+# They give names of classes, one for each row.
+CLASSIFIERS = frozenset({"LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"})
+LONGEST_NAME = 256  # characters, of a class
+
+
+def _texts(node: NodeView) -> str:
+    """A text that is copied, or put together, may be of any length."""
+    results = [_element(kind) for kind in node.output_types if kind is not None]
+    if not any(kind.dtype == "string" for kind in results):
+        return ""
+    names = node.attributes.get("classlabels_strings", ())
+    if node.op in CLASSIFIERS and all(len(name) <= LONGEST_NAME for name in names):
+        return ""
     return "the memory that its texts take is bounded by nothing"
-
-
-def _unique(node: NodeView) -> str:
-    """Known sizes, and none of them 0."""
-    dims = _shape(node)
-    if "axis" not in node.attributes:
-        return ""
-    if dims is not None and all(isinstance(dim, int) and dim > 0 for dim in dims):
-        return ""
-    return "along an axis, no elements end the process"
 
 
 def _pattern(node: NodeView) -> str:
@@ -384,13 +360,6 @@ def _mod(node: NodeView) -> str:
     if floating and not node.attributes.get("fmod", 0):
         return "of floating-point numbers it knows fmod=1 alone"
     return _division(node)
-
-
-def _cast(node: NodeView) -> str:
-    target = node.output_types[0]
-    if _dtype(node) == "bool" and target is not None and target.dtype == "string":
-        return "it writes truth as 0 and 1"
-    return ""
 
 
 def _lower_half(node: NodeView, known: Bits) -> str:
@@ -500,10 +469,35 @@ def _reduce_bool(node: NodeView) -> str:
 
 
 def _resize(node: NodeView) -> str:
-    cubic = node.attributes.get("mode") == "cubic" and not node.attributes.get("antialias", 0)
-    if cubic and not _dtype(node).startswith("float"):
+    cubic = node.attributes.get("mode") == "cubic"
+    smooth = node.attributes.get("antialias", 0)
+    if smooth and (_dtype(node) == "int8" or (cubic and _dtype(node) == "uint8")):
+        return "it smooths bytes as if none were negative, and cuts off what passes their range"
+    if cubic and not smooth and not _dtype(node).startswith("float"):
         return "its cubic kernel knows floating-point numbers alone"
-    return _aligned(node)
+    return _aligned(node) or _cropped(node)
+
+
+def _cropped(node: NodeView) -> str:
+    """Axes whose size stays are copied."""
+    if node.attributes.get("coordinate_transformation_mode") != "tf_crop_and_resize":
+        return ""
+    shape = _shape(node)
+    axes = node.attributes.get("axes") or range(len(shape or ()))
+    region, scales, sizes = (node.constants.get(i) for i in (1, 2, 3))
+    if region is not None and region.size == 2 * len(axes):
+        for i, axis in enumerate(axes):
+            begin, end = region[i], region[i + len(axes)]
+            stays = True  # or nothing tells
+            if scales is not None and scales.size == len(axes):
+                stays = scales[i] == 1
+            elif sizes is not None and sizes.size == len(axes) and isinstance(shape[axis], int):
+                stays = sizes[i] == shape[axis]
+            if stays and (begin, end) != (0, 1):
+                break
+        else:
+            return ""
+    return "it does not crop along axes whose size stays"
 
 
 def _aligned(node: NodeView) -> str:
@@ -532,15 +526,10 @@ def _roi_align(node: NodeView) -> str:
 # Lists of operands, of which one that is left out ends the process.
 LISTS = frozenset({"Concat", "Einsum", "Max", "Mean", "Min", "Sum"})
 
-# Ops of open sizes on which the library ends the process where an operand has no elements: it
-# divides work by their number.
-ENDS_ON_EMPTIES = frozenset({"ConvTranspose", "GRU", "LSTM", "RNN"})
-
 RULES: dict[str, Callable[[NodeView], str]] = {
+    **LEARNED,
     "Attention": _attention,
     "AveragePool": _pool,
-    "Cast": _cast,
-    "CastLike": _cast,
     "ConcatFromSequence": _join,
     "Conv": _conv,
     "ConvInteger": _conv_integer,
@@ -548,8 +537,6 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "Div": _division,
     "DFT": lambda node: "its sums lose digits where results are near zero",
     "Dropout": _dropout,
-    "Einsum": _einsum,
-    "Gather": _gather,
     "GRU": _gated_recurrence,
     "If": _one_element,
     "LSTM": _gated_recurrence,
@@ -558,6 +545,7 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "MaxPool": _pool,
     "MaxUnpool": _max_unpool,
     "MeanVarianceNormalization": lambda node: "its variance may be less than nothing by rounding",
+    "MelWeightMatrix": lambda node: "it takes what its operands say, whatever memory there is",
     "Mod": _mod,
     "OneHot": _one_hot,
     "QLinearConv": _same,
@@ -579,9 +567,8 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "Slice": _slice,
     "SplitToSequence": _split_to_sequence,
     "Squeeze": _squeeze,
-    "StringConcat": _texts,
     "STFT": lambda node: "its sums lose digits where results are near zero",
-    "Unique": _unique,
+    "Unique": lambda node: "it sorts in one call, which nobody can end",
 }
 
 # Rules for large integers, which ask what is known of the operands.
@@ -608,8 +595,8 @@ def refusal(node: NodeView, known: Bits = MappingProxyType({})) -> str:
     for i, kind in enumerate(node.input_types):
         if kind is not None and kind.kind == "tensor" and kind.shape is None and i not in constants:
             return LATE_RANK
-    if node.domain:
-        return ""
+    if no := _texts(node):
+        return no
     if node.op in RANDOM:
         return "its random numbers are others for the same seed"
     if node.op in LISTS and "" in node.inputs:

@@ -39,10 +39,13 @@ from .._core import (
     time_left,
 )
 from ..custom import engine
-from . import _onnxruntime_rules, _options, _versions
-from ._onnxruntime_rules import ENDS_ON_EMPTIES, known_bits, open_einsum, refusal
+from . import _onnxruntime_learned, _onnxruntime_rules, _onnxruntime_sizes, _options, _versions
+from ._onnxruntime_rules import known_bits, refusal
+from ._onnxruntime_sizes import SizeChecks, open_sizes, product_of_quantised, size_refusal
 
 LOG = logging.getLogger("openxrt.onnxruntime")
+# What the engine's answers follow from, beside this file.
+PARTS = (_onnxruntime_learned, _onnxruntime_rules, _onnxruntime_sizes, _options, library)
 NAME = "onnxruntime"
 # The oldest is the last for Python 3.10. pyproject.toml has the same range; both ends are tested.
 VERSIONS = _versions.Range("1.23.2", "1.33")
@@ -258,30 +261,6 @@ def side_by_side(nodes: list[NodeView]) -> list[str]:
     return refusals
 
 
-def open_sizes(graph: GraphView) -> dict[str, tuple[int, int]]:
-    """Where a run reads sizes with a name: an input and its axis."""
-    return {
-        dim: (i, axis)
-        for i, port in enumerate(graph.inputs)
-        for axis, dim in enumerate(port.type.shape or ())
-        if isinstance(dim, str)
-    }
-
-
-def sizes_of_einsum(function: FunctionView) -> dict[tuple[int, int], str]:
-    """Inputs and axes that may not be of size 0, and these sizes' names."""
-    places = open_sizes(function)
-    return {
-        places[dim]: str(dim)
-        for node in function.nodes
-        if node.op == "Einsum" and not node.domain
-        for type_ in node.input_types
-        if type_ is not None
-        for dim in type_.shape or ()
-        if dim in places
-    }
-
-
 def copies_axis(makers: dict[str, NodeView], name: str, source: str, axis: int) -> bool:
     """Whether it is one element: the size of this axis of the source, as a Gather takes it."""
     unsqueeze = makers.get(name)
@@ -346,7 +325,11 @@ def wrong_optimizers(function: FunctionView) -> list[str]:
     found = set()
     if len(steps) > 1:  # moves a rounding across others, with the type of the one that it meets
         found.add("QDQPropagationTransformer")
+    places = open_sizes(function)
     for node in function.nodes:
+        length = product_of_quantised(node, makers)
+        if length not in places and (length == 0 or not isinstance(length, int)):
+            found.add("QDQSelectorActionTransformer")  # of no terms, its sums are not written
         if may_multiply_a_vector(node):
             found.add("MatmulTransposeFusion")  # leaves out the transpose of what a vector follows
         if gets_an_open_size(nodes, node) or has_in_body(node, "Reshape", "Concat"):
@@ -393,28 +376,12 @@ class Session:
         self.optimized = optimized
         self.input_names = [port.name for port in function.inputs]
         self.output_names = [port.name for port in function.outputs]
-        sizes = open_sizes(function)
-        self.ends_on_empties = any(
-            (node.op in ENDS_ON_EMPTIES and not node.domain)
-            # The whole graph's inputs have sizes that those of this part of it may not have.
-            or open_einsum(node, sizes)
-            for node in function.nodes
-        )
-        self.sizes_of_einsum = sizes_of_einsum(function)
+        self.sizes = SizeChecks(function)
 
     def check(self, inputs: list[Any]) -> None:
-        """Unsupported where the run might end the process."""
-        if self.ends_on_empties and any(getattr(array, "size", 1) == 0 for array in inputs):
-            raise Unsupported(
-                "an input has no elements; ONNX Runtime may end the process on "
-                f"{', '.join(sorted({*ENDS_ON_EMPTIES, 'Einsum'}))} of none"
-            )
-        for (i, axis), size in self.sizes_of_einsum.items():
-            if inputs[i].shape[axis] == 0:
-                raise Unsupported(
-                    f"the size '{size}' is 0; ONNX Runtime may end the process on an Einsum of no "
-                    "elements"
-                )
+        """Unsupported where ONNX Runtime is not asked for sizes."""
+        if no := self.sizes.refusal(inputs):
+            raise Unsupported(no)
 
     def serialize(self) -> bytes | None:
         """The model as ONNX Runtime optimised it, with its weights; once."""
@@ -425,7 +392,14 @@ class Session:
         """One run; ONNX Runtime allocates the results."""
         self.check(inputs)
         feeds = dict(zip(self.input_names, inputs, strict=True))
-        outputs[:] = call_within(self.session.run, self.output_names, feeds)
+        try:
+            outputs[:] = call_within(self.session.run, self.output_names, feeds)
+        except UnicodeEncodeError:
+            raise Unsupported(
+                "a text that is not UTF-8 does not pass its Python interface"
+            ) from None
+        except ValueError as error:  # no elements, of more bytes than there may be if there were
+            raise Unsupported(f"a result is no array of NumPy: {error}") from None
 
 
 class BoundSession(Session):
@@ -602,7 +576,7 @@ def _names(cause: str, name: str) -> bool:
     ops=kernels(),
     training=True,
     options=OPTIONS,
-    files=[__file__, *(m.__file__ for m in (_onnxruntime_rules, _options, library))],
+    files=[__file__, *(m.__file__ for m in PARTS)],
 )
 class OnnxRuntimeEngine:
     """ONNX Runtime's CPU provider."""
@@ -615,7 +589,7 @@ class OnnxRuntimeEngine:
 
     def supports(self, node: NodeView) -> bool | str:
         """True, or why not."""
-        return refusal(node) or open_einsum(node, ()) or self.answers.node(node)
+        return refusal(node) or size_refusal(node, ()) or self.answers.node(node)
 
     def supports_all(self, graph: GraphView) -> list[bool | str]:
         """Answers for all nodes of a graph, from few sessions."""
@@ -624,7 +598,7 @@ class OnnxRuntimeEngine:
         known = known_bits(nodes)
         sizes = open_sizes(graph)
         refusals = [
-            refusal(node, known) or open_einsum(node, sizes) or no
+            refusal(node, known) or size_refusal(node, sizes) or no
             for node, no in zip(nodes, wide, strict=True)
         ]
         asked = [node for node, no in zip(nodes, refusals, strict=True) if not no]

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import openxrt
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from small_models import make_model, tensor, untyped
 
 pytest.importorskip("onnxruntime")
@@ -77,6 +77,116 @@ def test_no_heads_and_no_channels(
     with contextlib.suppress(openxrt.Error):  # others need not take them
         result = load(count).run({n: np.ones(shape, np.float32) for n, shape in inputs.items()})
         assert not result["y"].any()
+
+
+QUANTISED = {"s": np.float32(0.5), "z": np.uint8(3)}
+ML = "ai.onnx.ml"
+# Nodes, inputs of which some have no elements, and constants.
+EMPTY: dict[str, tuple[list[onnx.NodeProto], dict[str, np.ndarray], dict[str, np.ndarray]]] = {
+    "FeatureVectorizer": (
+        [helper.make_node("FeatureVectorizer", ["a"], ["y"], domain=ML, inputdimensions=[2])],
+        {"a": np.zeros((0, 2), np.float32)},
+        {},
+    ),
+    "RoiAlign": (
+        [helper.make_node("RoiAlign", ["a", "r", "b"], ["y"], sampling_ratio=1)],
+        {"a": np.zeros((2, 2, 0, 5), np.float32)},
+        {"r": np.array([[0, 0, 1, 1]], np.float32), "b": np.zeros(1, np.int64)},
+    ),
+    "QuantizeLinear": (
+        [helper.make_node("QuantizeLinear", ["a", "b"], ["y"], axis=1, block_size=2)],
+        {"a": np.zeros((3, 0), np.float32), "b": np.zeros((3, 0), np.float32)},
+        {},
+    ),
+    "MatMulInteger": (
+        [helper.make_node("MatMulInteger", ["a", "b"], ["y"])],
+        {"a": np.zeros((8, 0), np.uint8), "b": np.zeros((0, 2), np.uint8)},
+        {},
+    ),
+    "QLinearMatMul": (
+        [helper.make_node("QLinearMatMul", ["a", "s", "z", "b", "s", "z", "s", "z"], ["y"])],
+        {"a": np.zeros((8, 0), np.uint8), "b": np.zeros((0, 2), np.uint8)},
+        QUANTISED,
+    ),
+    "ConvInteger": (
+        [helper.make_node("ConvInteger", ["a", "b"], ["y"])],
+        {"a": np.zeros((1, 0, 5, 5), np.uint8), "b": np.zeros((2, 0, 3, 3), np.uint8)},
+        {},
+    ),
+    "QLinearConv": (
+        [helper.make_node("QLinearConv", ["a", "s", "z", "b", "s", "z", "s", "z"], ["y"])],
+        {"a": np.zeros((1, 0, 5, 5), np.uint8), "b": np.zeros((2, 0, 3, 3), np.uint8)},
+        QUANTISED,
+    ),
+    "MatMul": (
+        [
+            helper.make_node("DequantizeLinear", ["a", "s", "z"], ["c"]),
+            helper.make_node("DequantizeLinear", ["b", "s", "z"], ["d"]),
+            helper.make_node("MatMul", ["c", "d"], ["e"]),
+            helper.make_node("QuantizeLinear", ["e", "s", "z"], ["y"]),
+        ],
+        {"a": np.zeros((8, 0), np.uint8), "b": np.zeros((0, 2), np.uint8)},
+        QUANTISED,
+    ),
+    "InstanceNormalization": (
+        [helper.make_node("InstanceNormalization", ["a", "s", "t"], ["y"])],
+        {"a": np.zeros((1, 2, 0), np.float32)},
+        {"s": np.ones(2, np.float32), "t": np.ones(2, np.float32)},
+    ),
+}
+
+
+def empty_model(op: str, kind: str) -> bytes:
+    """Its inputs are of open sizes or of fixed ones; or constants, and the constants inputs."""
+    nodes, inputs, constants = EMPTY[op]
+    if kind == "constant":
+        inputs, constants = constants, inputs
+    ports = []
+    for name, array in inputs.items():
+        sizes = [f"{name}{i}" for i in range(array.ndim)] if kind == "open" else array.shape
+        ports.append(tensor(name, helper.np_dtype_to_tensor_dtype(array.dtype), sizes))
+    weights = [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()]
+    return make_model(nodes, ports, [untyped("y")], weights, domains={ML: 3})
+
+
+@pytest.mark.parametrize("op", sorted(EMPTY.keys() - {"InstanceNormalization"}))
+def test_what_has_no_elements_is_left_to_others(op: str) -> None:
+    """ONNX Runtime ends the process, or gives what lies in memory."""
+    inputs = EMPTY[op][1]
+    with contextlib.suppress(openxrt.InvalidArgument):  # an empty image cannot be sampled
+        wanted = openxrt.load(empty_model(op, "fixed"), engine="native", cache_dir="").run(inputs)
+        program = openxrt.load(
+            empty_model(op, "fixed"), engine=["onnxruntime", "native"], cache_dir=""
+        )
+        np.testing.assert_array_equal(program.run(inputs)["y"], wanted["y"])
+    program = openxrt.load(empty_model(op, "open"), engine="onnxruntime", strict=True, cache_dir="")
+    with pytest.raises(openxrt.Unsupported, match=rf"is 0; of no \w+ (quantised )?{op} "):
+        program.run(inputs)
+
+
+def test_an_image_of_no_elements_that_is_constant() -> None:
+    def load(op: str) -> openxrt.Program:
+        return openxrt.load(
+            empty_model(op, "constant"), engine=["onnxruntime", "native"], cache_dir=""
+        )
+
+    inputs = EMPTY["InstanceNormalization"][2]
+    assert load("InstanceNormalization").run(inputs)["y"].shape == (1, 2, 0)
+    with pytest.raises(openxrt.InvalidArgument, match="empty image"):
+        load("RoiAlign").run(EMPTY["RoiAlign"][2])
+
+
+@pytest.mark.parametrize("op", ["LayerNormalization", "MaxPool"])
+def test_a_batch_of_0_is_no_lack_of_elements(op: str) -> None:
+    attributes = {"kernel_shape": [2]} if op == "MaxPool" else {}
+    model = make_model(
+        [helper.make_node(op, ["a", "s"][: 1 if attributes else 2], ["y"], **attributes)],
+        [tensor("a", TensorProto.FLOAT, ["n", 2, 3])],
+        [untyped("y")],
+        [numpy_helper.from_array(np.ones(3, np.float32), "s")],
+    )
+    program = openxrt.load(model, engine="onnxruntime", strict=True, cache_dir="")
+    assert program(np.zeros((0, 2, 3), np.float32)).shape == (0, 2, 3 - len(attributes))
 
 
 def einsum_model(nodes: list[onnx.NodeProto], source: str) -> bytes:

@@ -16,7 +16,7 @@ import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from process_growth import PRINT_PEAK
-from small_models import make_model, tensor
+from small_models import make_model, tensor, untyped
 
 FLOAT, INT32, INT64 = TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 
@@ -233,3 +233,100 @@ def test_operands_are_so_many(count: int) -> None:
     if engine == "native":
         assert "4096 operands" in explanation["nodes"][-1]["refusals"]["onnxruntime"]
     assert program.run({"x": np.ones(count, np.float32)})["y"] == [count]
+
+
+def boxes_model(boxes: int | str, classes: int | str, most: int | None) -> bytes:
+    constants = {"iou": np.float32(0.5), **({} if most is None else {"most": np.array([most])})}
+    return make_model(
+        [helper.make_node("NonMaxSuppression", ["b", "s", "most", "iou"], ["y"])],
+        [
+            tensor("b", FLOAT, [1, boxes, 4]),
+            tensor("s", FLOAT, [1, classes, boxes]),
+            *([tensor("most", INT64, [1])] if most is None else []),
+        ],
+        [tensor("y", INT64, ["n", 3])],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
+    )
+
+
+@pytest.mark.parametrize(
+    ("boxes", "classes", "most", "engine"),
+    [
+        (8400, 80, 300, "onnxruntime"),
+        (8400, 80, None, "native"),
+        (60000, 1, None, "native"),
+        (1000, 90, None, "onnxruntime"),
+        ("n", "c", 100, "onnxruntime"),
+        ("n", "c", None, "onnxruntime"),
+    ],
+)
+def test_boxes_are_compared_so_often(
+    boxes: int | str, classes: int | str, most: int | None, engine: str
+) -> None:
+    program = openxrt.load(
+        boxes_model(boxes, classes, most), engine=["onnxruntime", "native"], cache_dir=""
+    )
+    assert program.explain().nodes_per_engine == {engine: 1}
+
+
+def test_boxes_of_open_number_are_counted_in_the_run() -> None:
+    program = openxrt.load(
+        boxes_model("n", 1, None), engine="onnxruntime", strict=True, cache_dir=""
+    )
+    b, s = np.zeros((1, 20000, 4), np.float32), np.ones((1, 1, 20000), np.float32)
+    one = np.array([1])
+    assert program.run({"b": b[:, :2], "s": s[:, :, :2], "most": one})["y"].tolist() == [[0, 0, 0]]
+    with pytest.raises(openxrt.Unsupported, match="400000000 pairs of boxes"):
+        program.run({"b": b, "s": s, "most": one})
+
+
+TEXT = TensorProto.STRING
+TEXTS = {
+    "Cast": ([("x", FLOAT)], {"to": TEXT}),
+    "Concat": ([("x", TEXT)] * 2, {"axis": 0}),
+    "Expand": ([("x", TEXT), ("i", INT64)], {}),
+    "Gather": ([("x", TEXT), ("i", INT64)], {}),
+    "Identity": ([("x", TEXT)], {}),
+    "LabelEncoder": (
+        [("x", INT64)],
+        {"domain": "ai.onnx.ml", "keys_int64s": [1], "values_strings": ["a"]},
+    ),
+    "SequenceConstruct": ([("x", TEXT)] * 2, {}),
+    "StringSplit": ([("x", TEXT)], {}),
+    "Tile": ([("x", TEXT), ("i", INT64)], {}),
+}
+
+
+@pytest.mark.parametrize("op", sorted(TEXTS))
+def test_results_of_texts_are_left_to_others(op: str) -> None:
+    operands, attributes = TEXTS[op]
+    results = ["y", "z"] if op == "StringSplit" else ["y"]
+    model = make_model(
+        [helper.make_node(op, [name for name, _ in operands], results, **attributes)],
+        [tensor(name, kind, [1]) for name, kind in dict(operands).items()],
+        [untyped(name) for name in results],
+        domains={"ai.onnx.ml": 3},
+    )
+    program = openxrt.load(model, engine=["onnxruntime", "native"], cache_dir="")
+    (row,) = program.explain()["nodes"]
+    assert row["engine"] == "native"
+    assert "texts" in row["refusals"]["onnxruntime"]
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs"),
+    [
+        ("MelWeightMatrix", [INT64, INT64, INT64, FLOAT, FLOAT]),
+        ("Unique", [FLOAT]),
+    ],
+)
+def test_calls_without_bounds_are_left_to_others(op: str, inputs: list[int]) -> None:
+    names = [f"x{i}" for i in range(len(inputs))]
+    sizes = ["n"] if op == "Unique" else []
+    model = make_model(
+        [helper.make_node(op, names, ["y"])],
+        [tensor(name, kind, sizes) for name, kind in zip(names, inputs, strict=True)],
+        [untyped("y")],
+    )
+    program = openxrt.load(model, engine=["onnxruntime", "native"], cache_dir="")
+    assert program.explain().nodes_per_engine == {"native": 1}

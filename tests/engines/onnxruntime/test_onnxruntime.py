@@ -249,33 +249,139 @@ def test_memory_that_is_where_it_was_with_another_shape_or_content() -> None:
 def test_strings_and_sequences() -> None:
     model = make_model(
         [
-            helper.make_node("Concat", ["a", "b"], ["c"], axis=0),
-            helper.make_node("SequenceConstruct", ["c", "a"], ["s"]),
+            helper.make_node("Equal", ["a", "b"], ["c"]),
+            helper.make_node("SequenceConstruct", ["c", "d"], ["s"]),
         ],
-        [tensor(name, TensorProto.STRING, [2]) for name in "ab"],
-        [helper.make_tensor_sequence_value_info("s", TensorProto.STRING, None)],
+        [
+            *[tensor(name, TensorProto.STRING, [2]) for name in "ab"],
+            tensor("d", TensorProto.BOOL, [1]),
+        ],
+        [helper.make_tensor_sequence_value_info("s", TensorProto.BOOL, None)],
     )
-    joined, first = load(model)(np.array(["x", "y"], object), np.array(["1", "2"], object))
-    assert joined.tolist() == ["x", "y", "1", "2"]
-    assert first.tolist() == ["x", "y"]
+    same, last = load(model)(
+        np.array(["x", "y"], object), np.array(["x", "2"], object), np.array([True])
+    )
+    assert same.tolist() == [True, False]
+    assert last.tolist() == [True]
+
+
+def classifier(name: str) -> bytes:
+    """Names a row of one number by its sign."""
+    node = helper.make_node(
+        "LinearClassifier",
+        ["x"],
+        ["y", "z"],
+        domain="ai.onnx.ml",
+        classlabels_strings=["less", name],
+        coefficients=[-1.0, 1.0],
+        intercepts=[0.0, 0.0],
+    )
+    return make_model(
+        [node],
+        [tensor("x", TensorProto.FLOAT, ["n", 1])],
+        [tensor("y", TensorProto.STRING, ["n"]), tensor("z", TensorProto.FLOAT, ["n", 2])],
+        domains={"ai.onnx.ml": 3},
+    )
+
+
+def test_classes_have_names() -> None:
+    x = np.array([[2], [-3]], np.float32)
+    assert load(classifier("more"))(x)[0].tolist() == ["more", "less"]
+    program = openxrt.load(classifier("m" * 257), engine=["onnxruntime", "native"], cache_dir="")
+    assert program.explain().nodes_per_engine == {"native": 1}
+    assert program(x)[0].tolist() == ["m" * 257, "less"]
 
 
 def test_strings_that_have_no_room() -> None:
-    model = make_model(
-        [helper.make_node("Where", ["first", "a", "b"], ["c"])],
-        [
-            *[tensor(name, TensorProto.STRING, ["n"]) for name in "ab"],
-            tensor("first", TensorProto.BOOL, ["n"]),
-        ],
-        [tensor("c", TensorProto.STRING, ["n"])],
-    )
-    texts = np.array(["a"] * 100, object)
-    feeds = {"a": texts, "b": texts, "first": np.ones(100, bool)}
-    with pytest.raises(openxrt.ResourceError, match=r"'c'.*string.*max_memory_bytes"):
-        load(model, max_memory_bytes=1024).run(feeds)
+    feeds = {"x": np.ones((100, 1), np.float32)}
+    with pytest.raises(openxrt.ResourceError, match=r"'y'.*string.*max_memory_bytes"):
+        load(classifier("more"), max_memory_bytes=1024).run(feeds)
     # There is room for the result, but not for the copy that the engine hands over.
     with pytest.raises(openxrt.ResourceError, match=r"string\[100\] needs .*max_memory_bytes"):
-        load(model, max_memory_bytes=5000).run(feeds)
+        load(classifier("more"), max_memory_bytes=6000).run(feeds)
+
+
+def test_texts_that_are_not_utf_8() -> None:
+    """They come as surrogates. Other engines may take them."""
+    node = helper.make_node("Equal", ["x", "x"], ["y"])
+    model = make_model(
+        [node], [tensor("x", TensorProto.STRING, [2])], [tensor("y", TensorProto.BOOL, [2])]
+    )
+    with pytest.raises(openxrt.Unsupported, match="not UTF-8") as raised:
+        load(model)(np.array(["\udcff\udcfe", "a"], object))
+    assert len(str(raised.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("dtype", "mode", "engine"),
+    [
+        ("int8", "linear", "native"),
+        ("uint8", "linear", "onnxruntime"),
+        ("uint8", "cubic", "native"),
+        ("int32", "cubic", "onnxruntime"),
+    ],
+)
+def test_images_of_integers_that_are_smoothed(dtype: str, mode: str, engine: str) -> None:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model = make_model(
+        [helper.make_node("Resize", ["x", "", "", "s"], ["y"], mode=mode, antialias=1)],
+        [tensor("x", kind, [1, 1, 4, 4])],
+        [tensor("y", kind, [1, 1, 8, 8])],
+        [numpy_helper.from_array(np.array([1, 1, 8, 8]), "s")],
+    )
+    program = openxrt.load(model, engine=["onnxruntime", "native"], cache_dir="")
+    assert program.explain().nodes_per_engine == {engine: 1}
+    x = np.diag([100] * 4).astype(dtype)[None, None]
+    exact = openxrt.load(model, engine="native", cache_dir="")(x)
+    np.testing.assert_allclose(program(x).astype(int), exact, atol=1)
+
+
+@pytest.mark.parametrize(
+    ("region", "sizes", "engine"),
+    [
+        ([0, 0, 1, 1], [1, 8], "onnxruntime"),
+        ([0, 0.5, 1, 1], [1, 8], "onnxruntime"),
+        ([0, 0.5, 1, 1], [1, 4], "native"),
+        ([0, 0, 1, 1], [1, 4], "onnxruntime"),
+        (None, [1, 8], "native"),
+    ],
+)
+def test_axes_that_are_cropped(region: list[float] | None, sizes: list[int], engine: str) -> None:
+    weights = {"s": np.array(sizes)}
+    inputs = {"x": np.arange(4, dtype=np.float32).reshape(1, 4)}
+    if region is None:
+        inputs["r"] = np.array([0, 0, 1, 1], np.float32)
+    else:
+        weights["r"] = np.array(region, np.float32)
+    node = helper.make_node(
+        "Resize",
+        ["x", "r", "", "s"],
+        ["y"],
+        mode="linear",
+        coordinate_transformation_mode="tf_crop_and_resize",
+    )
+    model = make_model(
+        [node],
+        [tensor(name, TensorProto.FLOAT, array.shape) for name, array in inputs.items()],
+        [tensor("y", TensorProto.FLOAT, sizes)],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    program = openxrt.load(model, engine=["onnxruntime", "native"], cache_dir="")
+    assert program.explain().nodes_per_engine == {engine: 1}
+    exact = openxrt.load(model, engine="native", cache_dir="").run(inputs)["y"]
+    np.testing.assert_allclose(program.run(inputs)["y"], exact, rtol=1e-6)
+
+
+def test_a_result_that_no_array_holds() -> None:
+    node = helper.make_node("Expand", ["x", "s"], ["y"])
+    model = make_model(
+        [node],
+        [tensor("x", TensorProto.FLOAT, ["n", 1, 1]), tensor("s", TensorProto.INT64, [3])],
+        [tensor("y", TensorProto.FLOAT, ["a", "b", "c"])],
+    )
+    with pytest.raises(openxrt.Unsupported, match="array is too big") as raised:
+        load(model)(np.zeros((0, 1, 1), np.float32), np.array([0, 2**31 - 1, 2**31 - 1]))
+    assert len(str(raised.value)) < 300
 
 
 def test_what_it_leaves_to_others_has_reasons() -> None:
