@@ -38,6 +38,19 @@ def _behind_batch(node: NodeView) -> list[Dim]:
     return list(dims(node)[1:])
 
 
+def _transposed(node: NodeView) -> list[Dim]:
+    """Of three axes it divides work by the sizes of two."""
+    shape = dims(node)
+    if "output_shape" in node.attributes:
+        return list(shape[1:])
+    return list(shape[2:4]) if len(shape) == 5 else []
+
+
+def _batch(node: NodeView) -> list[Dim]:
+    at = 0 if node.attributes.get("layout", 0) else 1
+    return list(dims(node)[at : at + 1])
+
+
 def _weights(at: int) -> Callable[[NodeView], list[Dim]]:
     return lambda node: list(dims(node, at))
 
@@ -105,15 +118,17 @@ EMPTIES: dict[str, _Empty] = {
     "Col2Im": _Empty(FAILS, _behind_batch),
     "Conv": _Empty(FAILS, _weights(1)),
     "ConvInteger": _Empty(INVENTS, _weights(1)),
-    "ConvTranspose": _Empty(FAILS, _behind_batch),
+    "ConvTranspose": _Empty(ENDS, _transposed),
     "DeformConv": _Empty(FAILS, _all),
     "Einsum": _Empty(ENDS, _all),  # what turns operands over divides by their numbers of elements
     "FeatureVectorizer": _Empty(ENDS, _all),
     "Gemm": _Empty("forgets beta", _gemm),
+    "GRU": _Empty(ENDS, lambda node: list(dims(node)[:2])),
     "GlobalAveragePool": _Empty(FAILS, _behind_batch),
     "GlobalMaxPool": _Empty(FAILS, _behind_batch),
     "GridSample": _Empty(FAILS, _all),
-    "InstanceNormalization": _Empty(FAILS, _behind_batch),  # a constant ends the process
+    "InstanceNormalization": _Empty(ENDS, lambda node: list(dims(node)[2:])),
+    "LSTM": _Empty(ENDS, _batch),
     "LayerNormalization": _Empty(FAILS, _normalised),
     "LpPool": _Empty(FAILS, _behind_batch),
     "MatMulInteger": _Empty(INVENTS, _inner(0, 1)),
@@ -123,6 +138,7 @@ EMPTIES: dict[str, _Empty] = {
     "QLinearConv": _Empty(INVENTS, _weights(3)),
     "QLinearMatMul": _Empty(INVENTS, _inner(0, 3)),
     "QuantizeLinear": _Empty(ENDS, _blocks),
+    "RNN": _Empty(ENDS, _batch),
     "RMSNormalization": _Empty(FAILS, _normalised),
     "RoiAlign": _Empty(ENDS, _weights(0)),  # or samples what lies behind the image
     "RotaryEmbedding": _Empty(FAILS, _all),
@@ -139,10 +155,6 @@ SEEN_SIZES = frozenset(
         if empty.what in (ENDS, INVENTS) and op != "QuantizeLinear"
     }
 )
-
-# Ops of open sizes on which it ends the process where any input has no elements: it divides work by
-# their number.
-ENDS_ON_EMPTIES = frozenset({"ConvTranspose", "GRU", "LSTM", "RNN"})
 
 
 def _comparisons(node: NodeView, size_of: Callable[[Dim], int | None]) -> int | None:
@@ -225,7 +237,6 @@ class SizeChecks:
         self.compared = [node for node in self.compared if _comparisons(node, _known) is None]
         # The whole graph's inputs have sizes that those of this part of it may not have.
         self.has_unseen = False
-        self.ends_on_empties = any(node.op in ENDS_ON_EMPTIES for node in function.nodes)
         makers = {name: node.op for node in function.nodes for name in node.outputs}
         for node in function.nodes:
             length = product_of_quantised(node, makers)
@@ -247,9 +258,7 @@ class SizeChecks:
         for (i, axis), text in self.not_empty.items():
             if inputs[i].shape[axis] == 0:
                 return text
-        if (self.ends_on_empties or self.has_unseen) and any(
-            getattr(array, "size", 1) == 0 for array in inputs
-        ):
+        if self.has_unseen and any(getattr(array, "size", 1) == 0 for array in inputs):
             return "an input has no elements; on what follows, ONNX Runtime may end the process"
         for node in self.compared:
             count = _comparisons(node, lambda dim: self._size(dim, inputs))

@@ -189,6 +189,77 @@ def test_a_batch_of_0_is_no_lack_of_elements(op: str) -> None:
     assert program(np.zeros((0, 2, 3), np.float32)).shape == (0, 2, 3 - len(attributes))
 
 
+def chosen_model(op: str, axis: int, sizes: list[int], weights: dict[str, np.ndarray]) -> bytes:
+    """Only a run tells how much of an axis is left for the op."""
+    hidden = {"hidden_size": weights["r"].shape[2]} if "r" in weights else {}
+    return make_model(
+        [
+            helper.make_node("Compress", ["x", "chosen"], ["some"], axis=axis),
+            helper.make_node(op, ["some", *weights], ["y"], **hidden),
+        ],
+        [tensor("x", TensorProto.FLOAT, sizes), tensor("chosen", TensorProto.BOOL, [sizes[axis]])],
+        [untyped("y")],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+
+
+@pytest.mark.parametrize(
+    ("op", "axis", "sizes", "weights", "engine"),
+    [
+        ("GRU", 0, [3, 1, 2], {"w": (1, 15, 2), "r": (1, 15, 5)}, "native"),
+        ("GRU", 1, [1, 3, 2], {"w": (1, 15, 2), "r": (1, 15, 5)}, "native"),
+        ("LSTM", 0, [3, 1, 2], {"w": (1, 12, 2), "r": (1, 12, 3)}, "onnxruntime"),
+        ("LSTM", 1, [1, 3, 2], {"w": (1, 12, 2), "r": (1, 12, 3)}, "native"),
+        ("ConvTranspose", 2, [1, 1, 3], {"w": (1, 2, 3)}, "onnxruntime"),
+        ("ConvTranspose", 2, [1, 1, 3, 4, 5], {"w": (1, 2, 3, 3, 3)}, "native"),
+        ("InstanceNormalization", 2, [1, 2, 3], {"w": (2,), "b": (2,)}, "native"),
+    ],
+)
+def test_sizes_of_0_that_are_computed(
+    op: str, axis: int, sizes: list[int], weights: dict[str, tuple[int, ...]], engine: str
+) -> None:
+    arrays = {name: random(*shape) for name, shape in weights.items()}
+    model = chosen_model(op, axis, sizes, arrays)
+    program = openxrt.load(
+        model, engine=["onnxruntime", "native"], cache_dir="", check_results=False
+    )
+    exact = openxrt.load(model, engine="native", cache_dir="")
+    assert {row["op"]: row["engine"] for row in program.explain()["nodes"]}[op] == engine
+    for count in (0, 1):
+        feeds = {"x": random(*sizes), "chosen": np.arange(sizes[axis]) < count}
+        np.testing.assert_allclose(program.run(feeds)["y"], exact.run(feeds)["y"], atol=1e-6)
+
+
+def test_layers_of_open_sizes_stay() -> None:
+    """A recogniser of words in images of any width, and a quantised layer behind it."""
+    arrays = {
+        "w": random(4, 1, 8, 3),
+        "lw": random(1, 12, 4),
+        "lr": random(1, 12, 3),
+        "q": np.ones((3, 5), np.int8),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[0, 1, 0, 1]),
+        helper.make_node("MaxPool", ["c"], ["p"], kernel_shape=[1, 2], strides=[1, 2]),
+        helper.make_node("Squeeze", ["p", "two"], ["s"]),
+        helper.make_node("Transpose", ["s"], ["t"], perm=[2, 0, 1]),
+        helper.make_node("LSTM", ["t", "lw", "lr"], ["l"], hidden_size=3),
+        helper.make_node("Squeeze", ["l", "one"], ["h"]),
+        helper.make_node("DynamicQuantizeLinear", ["h"], ["n", "scale", "zero"]),
+        helper.make_node("MatMulInteger", ["n", "q", "zero"], ["y"]),
+    ]
+    constants = {**arrays, "one": np.array([1]), "two": np.array([2])}
+    model = make_model(
+        nodes,
+        [tensor("x", TensorProto.FLOAT, ["batch", 1, 8, "width"])],
+        [untyped("y")],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    program = openxrt.load(model, engine="onnxruntime", cache_dir="", check_results=False)
+    assert program.explain().nodes_per_engine == {"onnxruntime": len(nodes)}
+    assert program(random(2, 1, 8, 10)).shape == (5, 2, 5)
+
+
 def einsum_model(nodes: list[onnx.NodeProto], source: str) -> bytes:
     equation = "bhld,bhsd->bhls"
     return make_model(

@@ -330,3 +330,23 @@ def test_calls_without_bounds_are_left_to_others(op: str, inputs: list[int]) -> 
     )
     program = openxrt.load(model, engine=["onnxruntime", "native"], cache_dir="")
     assert program.explain().nodes_per_engine == {"native": 1}
+
+
+@pytest.mark.parametrize(
+    ("op", "kind", "reason"), [("Identity", TEXT, "texts"), ("Unique", FLOAT, "Unique")]
+)
+def test_calls_without_bounds_in_a_branch_are_left_to_others(
+    op: str, kind: int, reason: str
+) -> None:
+    branch = helper.make_graph(
+        [helper.make_node(op, ["x"], ["z"])], "branch", [], [tensor("z", kind, ["m"])]
+    )
+    model = make_model(
+        [helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)],
+        [tensor("c", TensorProto.BOOL, [1]), tensor("x", kind, ["n"])],
+        [tensor("y", kind, ["m"])],
+    )
+    program = openxrt.load(model, engine=["onnxruntime", "native"], cache_dir="")
+    (row,) = program.explain()["nodes"]
+    assert row["engine"] == "native"
+    assert reason in row["refusals"]["onnxruntime"]
