@@ -59,6 +59,49 @@ def attention_as_long_as_it_has_heads() -> Fault:
     )
 
 
+def attention_read_in_two_shapes() -> Fault:
+    """Its kernel has no room for a transpose that two read, and has the one of the queries."""
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((1, 3, 3, 4)).astype(np.float32) for _ in range(3))
+    scores = q.transpose(0, 2, 1, 3) @ k.transpose(0, 1, 3, 2)
+    right = (softmax(scores) @ v).transpose(0, 2, 1, 3)
+    return fault(
+        "An attention whose transposed result two read is written over its queries",
+        [
+            helper.make_node("Neg", ["q"], ["negative"]),
+            helper.make_node("Transpose", ["negative"], ["heads"], perm=[0, 2, 1, 3]),
+            helper.make_node("Transpose", ["k"], ["turned"], perm=[0, 1, 3, 2]),
+            helper.make_node("MatMul", ["heads", "turned"], ["scores"]),
+            helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
+            helper.make_node("MatMul", ["weights", "v"], ["product"]),
+            helper.make_node("Transpose", ["product"], ["places"], perm=[0, 2, 1, 3]),
+            helper.make_node("Reshape", ["places", "row"], ["y"]),
+            helper.make_node("Reshape", ["places", "rows"], ["z"]),
+        ],
+        {"q": -q, "k": k, "v": v},
+        [right.reshape(-1), right.reshape(3, -1)],
+        constants={"row": np.array([-1]), "rows": np.array([3, -1])},
+    )
+
+
+def attention_behind_which_a_function_stands() -> Fault:
+    """It stands before the transpose of the result, in no kernel with it."""
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((1, 3, 12)).astype(np.float32) for _ in range(3))
+    heads = [x.reshape(1, 3, 3, 4).transpose(0, 2, 1, 3) for x in (q, k, v)]
+    scores = heads[0] @ heads[1].transpose(0, 1, 3, 2) / np.float32(2)
+    return fault(
+        "An Attention of three axes is written over its queries where a function follows",
+        [
+            helper.make_node("Attention", ["q", "k", "v"], ["o"], q_num_heads=3, kv_num_heads=3),
+            helper.make_node("Neg", ["o"], ["y"]),
+        ],
+        {"q": q, "k": k, "v": v},
+        [-(softmax(scores) @ heads[2]).transpose(0, 2, 1, 3).reshape(1, 3, 12)],
+        opset=23,
+    )
+
+
 def turned_twice() -> Fault:
     """What stands between the two transposes is read elsewhere."""
     rng = np.random.default_rng(0)

@@ -11,6 +11,8 @@ from openvino_fault_models import (
     PADDED,
     STEPS,
     attention_as_long_as_it_has_heads,
+    attention_behind_which_a_function_stands,
+    attention_read_in_two_shapes,
     batch_first,
     behind_bytes,
     branch_of_bytes,
@@ -646,6 +648,8 @@ OPENVINO = [
         [np.array([[1]], np.int32)],
     ),
     attention_as_long_as_it_has_heads(),
+    attention_read_in_two_shapes(),
+    attention_behind_which_a_function_stands(),
     fault(
         "The lengths of sequences are ignored where sizes are open",
         [helper.make_node("RNN", ["x", "w", "r", "", "n"], ["", "y"], hidden_size=1)],

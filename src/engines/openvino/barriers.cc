@@ -255,6 +255,14 @@ bool comes_from_attention(const Graph& graph, ValueId value) {
   });
 }
 
+constexpr std::size_t kAttentionAxes = 4;
+
+// What the kernel of an attention may take in: itself, or as one with another.
+bool turns_four_axes(const Graph& graph, const Node& node) {
+  return is_op(node, "Transpose") && graph.type(node.input(0)).has_rank() &&
+         graph.type(node.input(0)).rank() == kAttentionAxes;
+}
+
 // [batch, places, heads, size] to [batch, heads, places, size], or back.
 bool swaps_places_and_heads(const Node& node) {
   return is_op(node, "Transpose") &&
@@ -277,12 +285,72 @@ bool leads_to(const Graph& graph, ValueId value, const Wanted& wanted) {
   });
 }
 
-// Whether nothing but factors and summands that are numbers stands between the value and such a
+// Whether one node or the graph's caller reads the value; those that read what is the same do.
+bool has_one_reader(const Graph& graph, ValueId value) {
+  while (!graph.is_output(value)) {
+    const std::optional<Use> use = sole_use(graph, value);
+    if (!use) return false;
+    const Node& node = graph.node(use->node);
+    if (!is_op(node, "Identity")) return true;
+    value = node.outputs[0];
+  }
+  return graph.uses(value).empty();
+}
+
+bool is_view(const Node& node) { return op_facts(node).moves == Moves::kView; }
+
+// lowerings.cc gives the operand of some ops one axis more.
+bool views_operand(const Node& node) {
+  constexpr std::string_view kRepeating[] = {"Concat", "Expand", "Tile"};
+  return is_view(node) || is_among(node, kRepeating);
+}
+
+// Whether the plugin leaves the transpose that gives the value alone, or gave it in another shape.
+// It makes one of two, and a part of a reduction; and several that view a view are views of the
 // transpose.
+bool leaves_transpose(const Graph& graph, ValueId value) {
+  bool is_viewed = false;
+  for (std::size_t steps = 0; steps < kMostNodes; ++steps) {
+    const Type& type = graph.type(value);
+    is_viewed = is_viewed || (type.has_rank() && type.rank() != kAttentionAxes);
+    const std::vector<Use>& uses = graph.uses(value);
+    if (uses.size() + (graph.is_output(value) ? 1 : 0) != 1) {
+      return is_viewed && std::none_of(uses.begin(), uses.end(), [&](Use use) {
+               return views_operand(graph.node(use.node));
+             });
+    }
+    if (uses.empty()) return true;
+    const Node& node = graph.node(uses[0].node);
+    if (!is_view(node)) return is_viewed || is_op(node, "Gemm") || is_op(node, "MatMul");
+    value = node.outputs[0];
+  }
+  return false;
+}
+
+// What is computed behind the transpose is computed before it.
+bool is_kept_behind(const Graph& graph, ValueId transposed) {
+  return leaves_transpose(graph, transposed) && !leads_to(graph, transposed, [](const Node& n) {
+           return is_elementwise(n) || is_rounding(n);
+         });
+}
+
+// Whether it reads another transpose, of which the plugin may make one with it.
+bool follows_transpose(const Graph& graph, const Node& transpose) {
+  const Node* node = producer(graph, transpose.input(0));
+  while (node != nullptr && is_view(*node) && graph.type(node->input(0)).has_rank() &&
+         graph.type(node->input(0)).rank() == kAttentionAxes) {
+    node = producer(graph, node->input(0));
+  }
+  return node != nullptr && is_op(*node, "Transpose");
+}
+
+// Whether nothing but factors and summands that are numbers stands between the value and such a
+// transpose, and nothing else reads what they give.
 bool is_swapped(const Graph& graph, ValueId value) {
   for (std::size_t steps = 0; steps < kMostNodes; ++steps) {
     const Node* node = producer(graph, value);
-    if (node == nullptr || swaps_places_and_heads(*node)) return node != nullptr;
+    if (node == nullptr || !has_one_reader(graph, value)) return false;
+    if (swaps_places_and_heads(*node)) return !follows_transpose(graph, *node);
     if (!is_elementwise(*node)) return false;
     // As the first operand it is spread over the shape of the second.
     const auto is_number = [&](std::size_t i) {
@@ -300,13 +368,18 @@ bool is_swapped(const Graph& graph, ValueId value) {
   return false;
 }
 
-// The plugin makes one kernel of an attention and the transposes around it, which writes its result
-// over the queries where both have one shape. That is right where it transposes both or neither.
-bool transposes_one_side(const Graph& graph, const Node& product) {
-  const Node* softmax = softmax_of(graph, product.input(0));
-  if (!is_op(product, "MatMul") || softmax == nullptr) return false;
+bool is_attention(const Graph& graph, const Node& node, std::size_t axes) {
+  const auto& shape = graph.type(node.input(0)).shape;
+  return is_op(node, "Attention") && shape && shape->size() == axes;
+}
+
+// The queries of the attention whose result the node gives, if it is one.
+ValueId queries_of(const Graph& graph, const Node& node) {
+  if (is_attention(graph, node, kAttentionAxes)) return node.input(0);
+  const Node* softmax = is_op(node, "MatMul") ? softmax_of(graph, node.input(0)) : nullptr;
   ValueId queries;
-  const bool has_scores = is_computed_of(
+  if (softmax == nullptr) return queries;
+  is_computed_of(
       graph, softmax->input(0),
       [&](const Node& n) {
         if (!is_op(n, "MatMul")) return false;
@@ -314,17 +387,31 @@ bool transposes_one_side(const Graph& graph, const Node& product) {
         return true;
       },
       /*through_rounding=*/true);
-  if (!has_scores) return false;
-  const bool in = is_computed_of(graph, queries, swaps_places_and_heads, /*through_rounding=*/true);
-  const bool out = leads_to(graph, product.outputs[0], swaps_places_and_heads);
+  return queries;
+}
+
+// The plugin makes one kernel of an attention and the transposes around it that have one reader.
+// The kernel writes its result over the queries where both have one shape. That is right where it
+// transposes both or neither.
+bool transposes_one_side(const Graph& graph, const Node& product) {
+  const ValueId queries = queries_of(graph, product);
+  if (!queries.valid() || !product.output(0).valid()) return false;
+  const auto turns = [&](const Node& n) { return turns_four_axes(graph, n); };
+  const bool in = is_computed_of(graph, queries, turns, /*through_rounding=*/true);
+  const bool out = leads_to(graph, product.outputs[0], turns);
   if (!in && !out) return false;
-  // What is computed behind the transpose is computed before it.
   const std::optional<Use> use = sole_use(graph, product.outputs[0]);
   const bool joins_out = use && swaps_places_and_heads(graph.node(use->node)) &&
-                         !leads_to(graph, graph.node(use->node).outputs[0], [](const Node& n) {
-                           return is_elementwise(n) || is_rounding(n);
-                         });
+                         is_kept_behind(graph, graph.node(use->node).outputs[0]);
   return !joins_out || !is_swapped(graph, queries);
+}
+
+// With three axes it has the transposes of both sides within itself, and that of its result is one
+// of the kernel where its readers leave it alone.
+bool gives_transpose_away(const Graph& graph, ValueId value) {
+  const Node* node = producer(graph, value);
+  return node != nullptr && is_attention(graph, *node, 3) && node->output(0) == value &&
+         !is_kept_behind(graph, value);
 }
 
 // The weights of an attention of which Einsum computes a part, and may transpose what it reads or
@@ -349,11 +436,12 @@ bool is_turned_twice(const Graph& graph, const Node& node, ValueId operand) {
 
 // Whether the operand is that of a transpose, or the queries, of such an attention.
 bool is_side_of_attention(const Graph& graph, const Node& node, ValueId operand) {
-  if (swaps_places_and_heads(node)) {
+  if (turns_four_axes(graph, node)) {
     return is_computed_of(
         graph, operand, [&](const Node& n) { return transposes_one_side(graph, n); },
         /*through_rounding=*/true);
   }
+  if (is_op(node, "Attention")) return transposes_one_side(graph, node);
   return is_op(node, "MatMul") && leads_to(graph, node.outputs[0], [&](const Node& n) {
            return is_op(n, "Softmax") && leads_to(graph, n.outputs[0], [&](const Node& product) {
                     return transposes_one_side(graph, product);
@@ -515,6 +603,7 @@ bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool ha
     return true;
   }
   if (joins_attention_and_turns(graph, node, at)) return true;
+  if (gives_transpose_away(graph, operand)) return true;
   if (at > 0) return false;
   if (must_not_step_before(graph, node) || slopes_across_product(graph, node)) return true;
   if (must_not_join_attention(graph, node, operand)) return true;
