@@ -22,7 +22,7 @@ class Fault:
     model: bytes
     feeds: Arrays
     expected: list[np.ndarray]
-    # What a program on the engine does: "right", "error", or "same" where the documents say so.
+    # What a program on the engine does: "right", or "same" where the documents say so.
     program: str = "right"
     runs: int = 1  # the last of them shows it
     before: Arrays | None = None  # what goes in before, once
