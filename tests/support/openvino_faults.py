@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 from fault_models import aligned_corners, f32, fault
 from onnx import TensorProto, helper
+from onnx.numpy_helper import from_array
 from openvino_fault_models import (
     BYTE,
     PADDED,
@@ -645,6 +646,50 @@ OPENVINO = [
             "b": np.array([[4096], [1], [4096]], np.int32),
         },
         [np.array([[1]], np.int32)],
+    ),
+    fault(
+        "An Attention whose scale is 0 has another one",
+        [helper.make_node("Attention", ["q", "k", "v"], ["y"], scale=0.0)],
+        {
+            "q": f32(1).reshape(1, 1, 1, 1),
+            "k": f32(1, 9).reshape(1, 1, 2, 1),
+            "v": f32(2, 4).reshape(1, 1, 2, 1),
+        },
+        [f32(3).reshape(1, 1, 1, 1)],
+        opset=23,
+    ),
+    fault(
+        "An Attention whose scale is negative is computed with it",
+        [helper.make_node("Attention", ["q", "k", "v"], ["y"], scale=-1.0)],
+        {
+            "q": f32(1).reshape(1, 1, 1, 1),
+            "k": f32(1, 9).reshape(1, 1, 2, 1),
+            "v": f32(2, 4).reshape(1, 1, 2, 1),
+        },
+        [f32(np.nan).reshape(1, 1, 1, 1)],
+        opset=23,
+    ),
+    fault(
+        "What ConstantOfShape fills a result with is cut to 32 bits",
+        [
+            helper.make_node(
+                "ConstantOfShape", ["x"], ["y"], value=from_array(np.array([2**53 + 1]))
+            )
+        ],
+        {"x": np.array([2])},
+        [np.array([2**53 + 1, 2**53 + 1])],
+    ),
+    fault(
+        "The negative of the least int8 is the largest",
+        [helper.make_node("Neg", ["x"], ["y"])],
+        {"x": np.array([-128, 5], np.int8)},
+        [np.array([-128, -5], np.int8)],
+    ),
+    fault(
+        "Shrink leaves nothing out where lambd is NaN",
+        [helper.make_node("Shrink", ["x"], ["y"], lambd=float("nan"), bias=0.5)],
+        {"x": f32(-2, 3)},
+        [f32(0, 0)],
     ),
     attention_as_long_as_it_has_heads(),
     attention_read_in_two_shapes(),

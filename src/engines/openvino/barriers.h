@@ -10,7 +10,8 @@
 // and what is computed of its result it makes one kernel, which some functions have not, and which
 // crashes for a difference or a quotient that several read, or where the result and another
 // computed value make one that is transposed, and is wrong where it transposes the queries and not
-// the result, or the other way round, be it for who else reads the one or the other. The README lists the faults one by one.
+// the result, or the other way round, be it for who else reads the one or the other. The README
+// lists the faults one by one.
 #pragma once
 
 #include <optional>

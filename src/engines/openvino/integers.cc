@@ -6,6 +6,7 @@
 #include <limits>
 #include <string_view>
 
+#include "ir/pattern.h"
 #include "ops/op_facts.h"
 
 namespace xrt::openvino {
@@ -118,6 +119,39 @@ std::vector<std::int64_t> integer_bounds(const Graph& graph) {
   return bounds_for(graph, kInt32Max);
 }
 
+namespace {
+
+// What ConstantOfShape fills its result with, where it may be too large for somebody.
+const Tensor* wide_filling(const Node& node) {
+  const Tensor* filling = is_op(node, "ConstantOfShape") ? node.attr_tensor("value") : nullptr;
+  const bool is_wide =
+      filling != nullptr && is_integer(filling->dtype()) && bit_width(filling->dtype()) >= 32;
+  return is_wide ? filling : nullptr;
+}
+
+}  // namespace
+
+std::optional<std::string> beyond(const Tensor& integers, std::int64_t bound) {
+  const bool is_unsigned = integers.dtype() == DType::kUInt64;  // of which large ones look negative
+  for (const std::int64_t value : integers.to_int64()) {
+    if (value <= bound && value >= (is_unsigned ? 0 : -bound - 1)) continue;
+    return is_unsigned ? std::to_string(static_cast<std::uint64_t>(value)) : std::to_string(value);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> byte_refusal(const Graph& graph, const Node& node) {
+  constexpr std::string_view kSaturating[] = {"Abs", "Div", "Neg"};
+  if (!node.domain.empty() || !is_one_of(node.op, kSaturating)) return std::nullopt;
+  if (graph.type(node.input(0)).dtype != DType::kInt8) return std::nullopt;
+  if (node.op == "Div") {
+    const Tensor* by = graph.constant(node.input(1));
+    const std::vector<std::int64_t> values = by != nullptr ? by->to_int64() : std::vector{-1L};
+    if (std::find(values.begin(), values.end(), -1) == values.end()) return std::nullopt;
+  }
+  return "the CPU plugin gives 127 for the negative of the least int8, not that number again";
+}
+
 GrownIntegers::GrownIntegers(const Graph& graph)
     : graph_(graph), given_(graph.value_capacity()), grown_(graph.value_capacity()) {
   constexpr std::string_view kGrowing[] = {"BitShift", "CumProd", "Mul", "Pow", "ReduceProd"};
@@ -128,6 +162,7 @@ GrownIntegers::GrownIntegers(const Graph& graph)
   };
   for (const NodeId id : graph.topological_order()) {
     const Node& node = graph.node(id);
+    if (wide_filling(node) != nullptr && bounds_.empty()) bounds_ = integer_bounds(graph);
     // Of the sizes of tensors products stay small.
     if (!node.domain.empty() || node.op == "Shape" || node.op == "Size") continue;
     const bool given = std::any_of(node.inputs.begin(), node.inputs.end(), is_given);
@@ -144,6 +179,12 @@ GrownIntegers::GrownIntegers(const Graph& graph)
 }
 
 std::optional<std::string> GrownIntegers::refusal(const Node& node) const {
+  if (const Tensor* filling = wide_filling(node); filling != nullptr && node.output(0).valid()) {
+    const auto value = beyond(*filling, bounds_[static_cast<std::size_t>(node.outputs[0].index)]);
+    if (!value) return std::nullopt;
+    return "it fills its result with " + *value +
+           ", more than the CPU plugin computes exactly there";
+  }
   if (!node.domain.empty() || integer_bound(graph_, node) != kFloat32Exact) return std::nullopt;
   for (const ValueId v : node.inputs) {
     if (!v.valid() || !grown_[static_cast<std::size_t>(v.index)]) continue;

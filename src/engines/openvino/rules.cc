@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engines/openvino/attention.h"
 #include "engines/openvino/extensions.h"
 #include "engines/openvino/integers.h"
 #include "ir/attributes.h"
@@ -81,12 +82,8 @@ std::optional<std::string> range_refusal(const Graph& graph, ValueId id, std::in
   if (tensor == nullptr || !is_integer(tensor->dtype()) || bit_width(tensor->dtype()) < 32) {
     return std::nullopt;
   }
-  const bool is_unsigned = tensor->dtype() == DType::kUInt64;  // of which large ones look negative
-  for (const std::int64_t value : tensor->to_int64()) {
-    if (value <= bound && value >= (is_unsigned ? 0 : -bound - 1)) continue;
-    const std::string shown =
-        is_unsigned ? std::to_string(static_cast<std::uint64_t>(value)) : std::to_string(value);
-    return "constant '" + graph.value(id).name + "' has the value " + shown +
+  if (const auto value = beyond(*tensor, bound)) {
+    return "constant '" + graph.value(id).name + "' has the value " + *value +
            ", more than the CPU plugin computes exactly";
   }
   return std::nullopt;
@@ -147,36 +144,6 @@ std::optional<std::string> average_pool(const Graph& graph, const Node& node) {
 std::optional<std::string> bit_shift(const Graph& graph, const Node& node) {
   if (!is_signed_integer(graph.type(node.inputs[0]).dtype)) return std::nullopt;
   return "OpenVINO shifts signed integers otherwise than the standard";
-}
-
-bool is_same_size(const Dim& a, const Dim& b) { return a == b && (a.is_known() || a.is_symbol()); }
-
-std::optional<std::string> attention(const Graph& graph, const Node& node) {
-  const auto& q = graph.type(node.input(0)).shape;
-  const auto& k = graph.type(node.input(1)).shape;
-  const bool has_heads = q && k && q->size() == 4 && k->size() == 4;
-  if (has_heads && !is_same_size((*q)[1], (*k)[1]) && !((*q)[1].is_known() && (*k)[1].is_known())) {
-    return "the CPU plugin wants to know how many queries share a head of keys";
-  }
-  if (node.output(3).valid() && need_int(node, "qk_matmul_output_mode") != 0) {
-    return "its ONNX frontend takes the products of queries and keys before the mask";
-  }
-  const std::size_t places = has_heads ? 2 : 1;
-  const bool are_as_many = q && k && q->size() > places && k->size() > places &&
-                           is_same_size((*q)[places], (*k)[places]);
-  if (node.input(4).valid() && need_int(node, "is_causal") != 0 && !are_as_many) {
-    return "its ONNX frontend shifts a causal mask by how many more keys than queries there are";
-  }
-  if (node.input(6).valid()) {
-    const bool shares = !has_heads || (*q)[1] != (*k)[1];
-    // Seen where the queries come from a rotation: "Incompatible MatMul batch dimension".
-    if (shares)
-      return "its CPU plugin may not repeat keys that heads share beside nonpad_kv_seqlen";
-  }
-  if (need_int(node, "left_window_size") < 0 && need_int(node, "right_window_size") < 0) {
-    return std::nullopt;
-  }
-  return "its ONNX frontend ignores the attention window";
 }
 
 std::optional<std::string> dft(const Graph&, const Node&) {
@@ -744,13 +711,20 @@ std::optional<std::string> local_norm(const Graph&, const Node& node) {
   return "the CPU plugin places a window of an even number of channels otherwise than the standard";
 }
 
+std::optional<std::string> shrink(const Graph&, const Node& node) {
+  const bool has_bound = !std::isnan(need_float(node, "lambd"));
+  if (has_bound && std::isfinite(need_float(node, "bias"))) return std::nullopt;
+  return "OpenVINO multiplies what it leaves out by zero, and leaves nothing out where lambd is "
+         "NaN";
+}
+
 struct Rule {
   std::string_view op;
   std::optional<std::string> (*refuse)(const Graph&, const Node&);
 };
 
 constexpr Rule kRules[] = {
-    {"Attention", attention},
+    {"Attention", attention_refusal},
     {"AveragePool", average_pool},
     {"Bernoulli", random},
     {"BitShift", bit_shift},
@@ -803,6 +777,7 @@ constexpr Rule kRules[] = {
     {"RoiAlign", roi_align},
     {"Scan", scan},
     {"Selu", factors},
+    {"Shrink", shrink},
     {"Size", size},
     {"Slice", slice},
     {"SpaceToDepth", space_to_depth},
@@ -821,6 +796,8 @@ bool is_list_of_operands(const Node& node) {
 bool is_ours(const std::string& domain) { return domain == "xrt" || domain.starts_with("ai.onnx"); }
 
 }  // namespace
+
+bool is_same_size(const Dim& a, const Dim& b) { return a == b && (a.is_known() || a.is_symbol()); }
 
 std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
   if (!node.domain.empty() && (extension_libraries().empty() || is_ours(node.domain))) {
@@ -858,6 +835,7 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
 }
 
 std::optional<std::string> op_refusal(const Graph& graph, const Node& node) {
+  if (auto reason = byte_refusal(graph, node)) return reason;
   const bool is_view = op_facts(node).moves == Moves::kView;
   if (is_view && node.input(0).valid() && graph.constant(node.inputs[0]) != nullptr &&
       std::any_of(node.inputs.begin() + 1, node.inputs.end(),

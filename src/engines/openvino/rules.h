@@ -19,6 +19,9 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node);
 // Of the op itself: a function body of the op may still do.
 std::optional<std::string> op_refusal(const Graph& graph, const Node& node);
 
+// Whether both are known, or one symbol.
+bool is_same_size(const Dim& a, const Dim& b);
+
 // By the node's index: of how many elementwise nodes, each read by or reading another one, the
 // group has that it is part of; 0 for other nodes. Passes of the plugin take time that grows faster
 // than the square of it.

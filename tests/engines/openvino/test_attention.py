@@ -157,3 +157,15 @@ def test_transposes_of_as_many_places_as_heads(attention: str, before: str, behi
     q = random(2, HEADS, HEADS, size)
     k, v = random(2, HEADS, KEYS, size), random(2, HEADS, KEYS, size)
     check(nodes, outputs, opened=False, q=q, k=k, v=v)
+
+
+@pytest.mark.parametrize("scale", [0.0, -0.0, -1.0, 1e-30, float("inf")])
+@pytest.mark.parametrize("axes", [3, 4])
+def test_scales(scale: float, axes: int) -> None:
+    """The standard multiplies both factors by the root."""
+    heads = {"q_num_heads": HEADS, "kv_num_heads": HEADS} if axes == 3 else {}
+    sizes = [[2, n, WIDTH] if axes == 3 else [2, HEADS, n, SIZE] for n in (2, KEYS, KEYS)]
+    q, k, v = (random(*size) for size in sizes)
+    check(
+        [node("Attention", "q k v", "y", scale=scale, **heads)], ["y"], opened=False, q=q, k=k, v=v
+    )
