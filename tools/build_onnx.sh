@@ -4,15 +4,22 @@
 # Builds the ONNX C++ library (schemas, checker, shape inference, version converter) from the source
 # distribution on PyPI and installs it. Takes about a minute on two cores.
 #
-#   tools/build_onnx.sh PREFIX
+#   tools/build_onnx.sh PREFIX [address]
 #
-# XRT_PYTHON names the Python to fetch with (default python3).
+# With `address` under AddressSanitizer and with the checks of libstdc++ and protobuf: rules for
+# shapes that read beyond their lists end the process. XRT_PYTHON names the Python to fetch with
+# (default python3), CC and CXX the compilers.
 set -euo pipefail
 
 version=1.23.2
 sha256=008cb0467b2bbee41448acc7da8b6f4e704624cb0d327a2d5adafc7ce19bc5b8
 
-prefix=${1:?usage: tools/build_onnx.sh PREFIX}
+prefix=${1:?usage: tools/build_onnx.sh PREFIX [address]}
+# As libxrt itself.
+flags="-O2 -DNDEBUG"
+if [[ ${2:-} == address ]]; then
+  flags="-O1 -g1 -fsanitize=address -fno-omit-frame-pointer -D_GLIBCXX_ASSERTIONS"
+fi
 python=${XRT_PYTHON:-python3}
 if [[ -e $prefix/lib/libonnx.a && -e $prefix/lib/libonnx_proto.a ]]; then
   echo "The ONNX C++ library $version is in $prefix already."
@@ -52,13 +59,13 @@ fi
 echo "Building ONNX $version ..."
 log=$prefix.build.log
 if ! {
-  # Sources are compiled in large pieces, at -O2 as libxrt itself. The namespace, which is also the
+  # Sources are compiled in large pieces. The namespace, which is also the
   # package of the messages, is OpenXRT's own: libprotobuf refuses a second set of messages of one
   # name in a process.
   cmake -G Ninja -S "$work/onnx-$version" -B "$work/build" -DCMAKE_BUILD_TYPE=Release \
     -DONNX_BUILD_PYTHON=OFF -DONNX_ML=1 -DONNX_NAMESPACE=xrt_onnx \
     -DONNX_USE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=32 \
-    -DCMAKE_POSITION_INDEPENDENT_CODE=ON "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG" \
+    -DCMAKE_POSITION_INDEPENDENT_CODE=ON "-DCMAKE_CXX_FLAGS_RELEASE=$flags" \
     -DCMAKE_CXX_VISIBILITY_PRESET=hidden -DCMAKE_VISIBILITY_INLINES_HIDDEN=ON \
     -DCMAKE_INSTALL_PREFIX="$work/prefix" "${launcher[@]}" &&
     cmake --build "$work/build" --target install

@@ -8,6 +8,7 @@ import numpy as np
 import onnxruntime
 import openxrt
 import pytest
+from on_engine import load_on
 from onnx import TensorProto, helper, numpy_helper
 from small_models import make_model, tensor, untyped, usable
 
@@ -85,3 +86,37 @@ def test_functions_that_there_are_not(functions: list[str], engine: str) -> None
         pytest.skip(f"{engine} is not there")
     with pytest.raises(openxrt.InvalidModel, match=r"node 'RNN' \(RNN\): .*activation"):
         openxrt.load(recurrence("RNN", activations=functions), engine=[engine])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("op", sorted(GATES))
+def test_sequences_without_elements(op: str, direction: str, engine: str) -> None:
+    """They end with 0, whatever they began with."""
+    both = 2 if direction == "bidirectional" else 1
+    rng = np.random.default_rng(0)
+    names = ["x", "w", "r", "", "lengths", "h"] + (["c"] if op == "LSTM" else [])
+    shapes = {
+        "x": (4, 3, 5),
+        "w": (both, 3 * GATES[op], 5),
+        "r": (both, 3 * GATES[op], 3),
+        "h": (both, 3, 3),
+        "c": (both, 3, 3),
+    }
+    feeds = {
+        name: rng.standard_normal(shapes[name]).astype(np.float32)
+        for name in names
+        if name in shapes
+    }
+    outputs = ["y", "y_h"] + (["y_c"] if op == "LSTM" else [])
+    model = make_model(
+        [helper.make_node(op, names, outputs, hidden_size=3, direction=direction)],
+        [tensor(name, TensorProto.FLOAT, value.shape) for name, value in feeds.items()]
+        + [tensor("lengths", TensorProto.INT32, [3])],
+        [untyped(name) for name in outputs],
+    )
+    feeds["lengths"] = np.array([4, 0, 2], np.int32)
+    expected = onnxruntime.InferenceSession(model).run(None, feeds)
+    found = load_on(model, engine).run(feeds)
+    for name, value in zip(outputs, expected, strict=True):
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5)

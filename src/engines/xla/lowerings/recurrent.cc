@@ -158,7 +158,15 @@ Result run_over_time(NodeContext& c, const Recurrent& r, bool backward, const Hl
         out.insert(out.end(), next.begin(), next.end());
         return out;
       });
-  return {results[1], Hlos(results.begin() + 2, results.end())};
+  Hlos states(results.begin() + 2, results.end());
+  if (lengths.valid()) {
+    // A sequence without elements ends with 0, as on the other engines.
+    const Dims dims{r.batch, r.hidden};
+    const Hlo none = b.broadcast_in_dim(b.scalar(0, DType::kInt64), {r.batch}, {});
+    const Hlo some = b.broadcast_in_dim(b.compare("GT", lengths, none), dims, {0});
+    for (Hlo& state : states) state = b.select(some, state, b.splat(0, r.x.dtype, dims));
+  }
+  return {results[1], std::move(states)};
 }
 
 Hlo clipped(HloBuilder& b, const Recurrent& r, const Hlo& x) {

@@ -268,6 +268,11 @@ class SequenceRun {
       const std::int64_t to = (d * s_.batch + unit.rows[r]) * n;
       std::copy_n(at.h + r * n, n, s_.h + to);
       if (s_.c != nullptr) std::copy_n(at.c + r * n, n, s_.c + to);
+      if (s_.lengths[unit.rows[r]] > 0) continue;
+      // The standard does not say what a sequence without elements ends with; ONNX Runtime and
+      // OpenVINO give 0.
+      std::fill_n(s_.h + to, n, T{0});
+      if (s_.c != nullptr) std::fill_n(s_.c + to, n, T{0});
     }
   }
 
