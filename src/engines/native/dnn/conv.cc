@@ -332,7 +332,9 @@ Support supports_conv(const NodeView& node) {
                        std::to_string(static_cast<std::int64_t>(rank) - 2));
   }
   const std::optional<Dims> w = node.input_type(1).static_dims();
-  if (w && has_wide_window(node.node(), *w)) {
+  // By wide windows the library takes a hundred times as long as the general kernel.
+  if (!w) return Support::no("the sizes of the weights are open");
+  if (has_wide_window(node.node(), *w)) {
     return Support::no("oneDNN has no fast convolution by windows of so many elements");
   }
   return Support::yes();
