@@ -61,7 +61,12 @@ class SubmittedRun {
     request_.on_done([held = std::move(held)](const Request&) mutable {
       const Visit visit;
       with_gil_if_up([&] {
-        held->get().attr("_end")();
+        try {
+          held->get().attr("_end")();
+        } catch (nb::python_error& error) {
+          // A callback's SystemExit or KeyboardInterrupt: there is no caller to raise it to.
+          error.discard_as_unraisable("a callback of openxrt.Request");
+        }
         held.reset();
       });
     });

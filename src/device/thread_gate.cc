@@ -18,7 +18,11 @@ namespace {
 // A launch that waits asks this often whether the user has interrupted it.
 constexpr std::chrono::milliseconds kInterruptInterval{50};
 
+// How long a launch keeps its threads where others wait and it can let go of them.
+constexpr std::chrono::milliseconds kLongestHold{20};
+
 thread_local const ThreadGate* inside = nullptr;
+thread_local ThreadGate::Pass* holder = nullptr;  // of this thread's launch
 
 }  // namespace
 
@@ -170,16 +174,36 @@ void ThreadGate::leave(const Share& share) {
 }
 
 ThreadGate::Pass::Pass(ThreadGate& gate, const ThreadUse& use, std::string_view engine)
-    : gate_(inside == &gate || use.threads <= 0 ? nullptr : &gate) {
+    : gate_(inside == &gate || use.threads <= 0 ? nullptr : &gate), use_(use), engine_(engine) {
   if (gate_ == nullptr) return;
-  share_ = gate.enter(use, engine);
+  begin();
   outer_ = std::exchange(inside, gate_);
+  outer_holder_ = std::exchange(holder, this);
+}
+
+void ThreadGate::Pass::begin() {
+  share_ = gate_->enter(use_, engine_);
+  is_held_ = true;
+  since_ = Clock::now();
 }
 
 ThreadGate::Pass::~Pass() {
   if (gate_ == nullptr) return;
+  holder = outer_holder_;
   inside = outer_;
-  gate_->leave(share_);
+  if (is_held_) gate_->leave(share_);
+}
+
+void ThreadGate::give_way() {
+  if (holder == nullptr || Clock::now() - holder->since_ < kLongestHold) return;
+  Pass& pass = *holder;
+  if (pass.gate_->waiting() == 0) {
+    pass.since_ = Clock::now();
+    return;
+  }
+  pass.is_held_ = false;
+  pass.gate_->leave(pass.share_);
+  pass.begin();
 }
 
 ThreadGate::Inherited::Inherited(const ThreadGate* launch) : outer_(inside) { inside = launch; }

@@ -75,10 +75,23 @@ class XRT_API ThreadGate {
     Pass& operator=(const Pass&) = delete;
 
    private:
+    friend class ThreadGate;
+    void begin();
+
     ThreadGate* gate_;  // null: nothing is taken
     const ThreadGate* outer_ = nullptr;
+    Pass* outer_holder_ = nullptr;
+    ThreadUse use_;
+    std::string_view engine_;
+    bool is_held_ = false;  // the share
     Share share_;
+    std::chrono::steady_clock::time_point since_;
   };
+
+  // Between two turns of a loop within a launch of this thread, while none of its threads works:
+  // where others wait, and the launch has had its threads for a while, they go first. Throws as a
+  // Pass does.
+  static void give_way();
 
   // For a thread that works for another one's launch: `launch` is what current() said there.
   class XRT_API Inherited {

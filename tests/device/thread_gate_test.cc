@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "base/interrupt.h"
+#include "base/run_limit.h"
+#include "base/work_scope.h"
 #include "device/threads.h"
 #include "xrt/error.h"
 
@@ -227,6 +229,46 @@ TEST(ThreadGate, NobodyStarves) {
     for (int i = 0; i < 20; ++i) const Pass pass(gate, {2});
     done = true;
   });
+}
+
+TEST(ThreadGate, ALongLaunchGivesWay) {
+  ThreadGate gate(2);
+  std::atomic<bool> is_over{false};
+  std::atomic<int> turns{0};
+  std::thread loop([&] {
+    const Pass pass(gate, {.threads = 2});
+    for (; !is_over; ++turns) ThreadGate::give_way();
+  });
+  wait_until([&] { return turns > 0; });
+  for (int i = 0; i < 3; ++i) {
+    const Pass pass(gate, {.threads = 2});
+    const int seen = turns;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_EQ(turns, seen);  // it waits meanwhile
+  }
+  is_over = true;
+  loop.join();
+  ThreadGate::give_way();  // within no launch: nothing happens
+  EXPECT_EQ(gate.waiting(), 0);
+}
+
+TEST(ThreadGate, WhoGaveWayMayBeInterrupted) {
+  ThreadGate gate(1);
+  std::atomic<bool> is_inside{false};
+  std::thread loop([&] {
+    const RunLimit limit(0.1);
+    const WorkScope scope(&limit, "the run");
+    const Pass pass(gate, {.threads = 1});
+    is_inside = true;
+    EXPECT_THROW(for (;;) ThreadGate::give_way(), Error);
+  });
+  wait_until([&] { return is_inside.load(); });
+  {
+    const Pass pass(gate, {.threads = 1});
+    loop.join();
+  }
+  const Pass pass(gate, {.threads = 1});  // it took nothing along
+  EXPECT_EQ(gate.waiting(), 0);
 }
 
 TEST(ThreadGate, WhatALaunchCallsPasses) {

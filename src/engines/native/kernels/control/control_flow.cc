@@ -5,6 +5,7 @@
 
 #include "base/interrupt.h"
 #include "base/work_scope.h"
+#include "device/thread_gate.h"
 #include "engines/native/context.h"
 #include "engines/native/executable.h"
 #include "engines/native/kernels/common/axes.h"
@@ -295,6 +296,7 @@ class LoopKernel final : public BodyKernel {
     if (scanned > 0 && (!go_on || trips <= 0)) types = output_types(body, types_of(given));
     for (std::int64_t trip = 0; go_on && trip < trips; ++trip) {
       throw_if_interrupted();
+      ThreadGate::give_way();
       condition.data<std::uint8_t>()[0] = 1;
       inputs[0] = Tensor::scalar(trip);
       inputs[1] = condition;
@@ -356,6 +358,7 @@ class ScanKernel final : public BodyKernel {
     }
     for (std::int64_t t = 0; t < *length; ++t) {
       throw_if_interrupted();
+      ThreadGate::give_way();
       for (std::size_t i = 0; i < scanned_inputs_; ++i) {
         const std::int64_t step = at(input_directions_, i) != 0 ? *length - 1 - t : t;
         inputs[states + i] = slice(k, k.input(states + i), at(input_axes_, i), step);
