@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "engines/openvino/lowerings.h"
@@ -589,7 +592,7 @@ bool changes_product_of_integers(const Graph& graph, const Node& node, ValueId o
          producer(graph, cast->input(0), "ReduceProd") != nullptr;
 }
 
-bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool has_scales) {
+bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool scaled) {
   const ValueId operand = node.inputs[at];
   if (!operand.valid() || graph.constant(operand) != nullptr ||
       !is_floating(graph.type(operand).dtype)) {
@@ -597,9 +600,9 @@ bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool ha
   }
   if (producer(graph, operand, "MaxPool") != nullptr && leads_to_falling(graph, node)) return true;
   if (reduces_three_axes(graph, operand) && leads_to_constants(graph, operand, node)) return true;
-  if (has_scales && (scales_product_by_place(graph, node, operand) ||
-                     changes_product_of_integers(graph, node, operand) ||
-                     (at == 0 && ends_product_in_one(graph, node, operand)))) {
+  if (scaled && (scales_product_by_place(graph, node, operand) ||
+                 changes_product_of_integers(graph, node, operand) ||
+                 (at == 0 && ends_product_in_one(graph, node, operand)))) {
     return true;
   }
   if (joins_attention_and_turns(graph, node, at)) return true;
@@ -612,23 +615,26 @@ bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool ha
   if (is_weights_of_einsum(graph, node, operand)) return true;
   if (turns_what_is_viewed(graph, node, operand)) return true;
   return (is_op(node, "Conv") && is_scaled_by_place(graph, operand)) ||
-         (has_scales && must_keep_scale(graph, node));
+         (scaled && must_keep_scale(graph, node));
 }
 
-}  // namespace
-
-std::optional<Graph> with_barriers(const Graph& graph) {
+bool has_scales(const Graph& graph) {
   const std::vector<NodeId> nodes = graph.nodes();
-  const bool has_scales = std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
-    constexpr std::string_view kQuantizations[] = {"DequantizeLinear", "QuantizeLinear"};
-    return is_among(graph.node(id), kQuantizations);
+  return std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) {
+    const std::vector<const Graph*> bodies = Graph::subgraphs(graph.node(id));
+    return is_rounding(graph.node(id)) ||
+           std::any_of(bodies.begin(), bodies.end(),
+                       [](const Graph* body) { return has_scales(*body); });
   });
+}
+
+std::optional<Graph> with_barriers(const Graph& graph, bool scaled) {
   std::optional<Graph> result;
   std::map<ValueId, ValueId> behind;
-  for (const NodeId id : nodes) {
+  for (const NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      if (!needs_barrier(graph, node, i, has_scales)) continue;
+      if (!needs_barrier(graph, node, i, scaled)) continue;
       if (!result) result = graph;
       ValueId& value = behind[node.inputs[i]];
       if (!value.valid()) {
@@ -638,8 +644,22 @@ std::optional<Graph> with_barriers(const Graph& graph) {
       }
       result->set_input(id, i, value);
     }
+    for (const auto& [name, attribute] : node.attributes) {
+      const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute);
+      std::optional<Graph> changed;
+      if (body != nullptr) changed = with_barriers(**body, scaled);
+      if (!changed) continue;
+      if (!result) result = graph;
+      result->edit_subgraph(id, name, [&](Graph& inner) { inner = std::move(*changed); });
+    }
   }
   return result;
+}
+
+}  // namespace
+
+std::optional<Graph> with_barriers(const Graph& graph) {
+  return with_barriers(graph, has_scales(graph));
 }
 
 }  // namespace xrt::openvino

@@ -23,8 +23,8 @@ namespace xrt::openvino {
 // An op of lowerings.h's domain: its input as it is, and nothing is moved across it.
 inline constexpr const char* kBarrier = "Barrier";
 
-// The graph with such a node before each operand that must stay where it is; nothing where there is
-// none.
+// The graph with such a node before each operand that must stay where it is, in bodies too; nothing
+// where there is none.
 std::optional<Graph> with_barriers(const Graph& graph);
 
 }  // namespace xrt::openvino

@@ -277,6 +277,9 @@ std::optional<std::string> cast(const Graph& graph, const Node& node) {
   if (is_floating(from) && (to == DType::kFloat4E2M1 || to == DType::kFloat8E8M0)) {
     return "OpenVINO rounds to " + std::string(to_string(to)) + " otherwise than the standard";
   }
+  if ((is_floating(from) || from == DType::kUInt2) && is_storage(from) && to == DType::kBool) {
+    return "the CPU plugin does not convert " + std::string(to_string(from)) + " to bool";
+  }
   if (is_floating(from) && is_integer(to) && bit_width(to) < 8) {
     return "OpenVINO rounds to " + std::string(to_string(to)) + " instead of cutting fractions";
   }
@@ -466,7 +469,11 @@ std::optional<std::string> random(const Graph&, const Node&) {
   return "its random numbers are others than those of the native engine for the same seed";
 }
 
-std::optional<std::string> roi_align(const Graph&, const Node& node) {
+std::optional<std::string> roi_align(const Graph& graph, const Node& node) {
+  const Type& regions = graph.type(node.input(1));
+  if (!regions.has_rank() || regions.rank() != 2 || !regions.shape->back().is_known()) {
+    return "the CPU plugin does not compile regions unless they are known to have four numbers";
+  }
   constexpr std::int64_t kMostSamples = 64;
   const std::int64_t samples = need_int(node, "sampling_ratio");
   if (samples < 1 || samples > kMostSamples) {
@@ -815,6 +822,9 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
     const ValueId id = node.inputs[i];
     if (!id.valid()) continue;
     if (auto reason = value_refusal(graph, id, allowed)) return reason;
+    if (is_cast(node) && graph.type(id).dtype == DType::kUInt2 && !is_computed(graph, id)) {
+      return "the CPU plugin does not compile a cast of a constant of uint2";
+    }
     // Bounds of a Slice mean "to the end" where they are larger than the dimension: clamping is
     // what they want.
     if (node.op == "Slice" && i > 0) continue;

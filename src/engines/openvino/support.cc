@@ -126,6 +126,10 @@ std::optional<std::string> subgraph_refusal(const Node& node, int level = 1) {
       std::optional<std::string> reason = type_refusal(*body, inner);
       if (!reason) reason = integers.refusal(inner);
       if (!reason) reason = op_refusal(*body, inner);
+      // What is around bodies it makes of smaller ops.
+      if (!reason && is_op(inner, "GroupNormalization")) {
+        reason = "the CPU plugin does not compile it in a body";
+      }
       if (!reason) reason = subgraph_refusal(inner, level + 1);
       if (reason) return "its sub-graph has '" + inner.name + "' (" + inner.op + "): " + *reason;
     }
