@@ -274,15 +274,18 @@ bool swaps_places_and_heads(const Node& node) {
 
 // Whether readers of the value, or of what is computed of its elements, are wanted.
 template <typename Wanted>
-bool leads_to(const Graph& graph, ValueId value, const Wanted& wanted) {
+bool leads_to(const Graph& graph, ValueId value, const Wanted& wanted, bool through_moves = false) {
   const std::vector<Use>& uses = graph.uses(value);
   return std::any_of(uses.begin(), uses.end(), [&](Use use) {
     return search(&graph.node(use.node), [&](const Node& node, const auto& add) {
       if (wanted(node)) return true;
-      const bool passes =
-          is_elementwise(node) || is_rounding(node) || op_facts(node).moves == Moves::kView;
-      if (!passes || !node.outputs[0].valid()) return false;
-      for (const Use& next : graph.uses(node.outputs[0])) add(&graph.node(next.node));
+      const Moves moves = op_facts(node).moves;
+      const bool passes = is_elementwise(node) || is_rounding(node) || moves == Moves::kView ||
+                          (through_moves && moves != Moves::kNo);
+      for (const ValueId v : node.outputs) {
+        if (!passes || !v.valid()) continue;
+        for (const Use& next : graph.uses(v)) add(&graph.node(next.node));
+      }
       return false;
     });
   });
@@ -332,9 +335,9 @@ bool leaves_transpose(const Graph& graph, ValueId value) {
 
 // What is computed behind the transpose is computed before it.
 bool is_kept_behind(const Graph& graph, ValueId transposed) {
-  return leaves_transpose(graph, transposed) && !leads_to(graph, transposed, [](const Node& n) {
-           return is_elementwise(n) || is_rounding(n);
-         });
+  const auto computes = [](const Node& n) { return is_elementwise(n) || is_rounding(n); };
+  return leaves_transpose(graph, transposed) &&
+         !leads_to(graph, transposed, computes, /*through_moves=*/true);
 }
 
 // Whether it reads another transpose, of which the plugin may make one with it.

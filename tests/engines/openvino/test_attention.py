@@ -18,6 +18,7 @@ CONSTANTS = {
     "flat": np.array([0, 0, WIDTH]),
     "row": np.array([-1]),
     "first": np.array([0]),
+    "place": np.array(0),
     "second": np.array([1]),
     "scale": np.float32(0.5),
     "weights": np.linspace(-1, 1, WIDTH * 2, dtype=np.float32).reshape(WIDTH, 2),
@@ -72,6 +73,10 @@ TAILS = {
         ],
     ),
     "a function": (["y"], [node("Neg", "o", "y")]),
+    "a function of a part": (
+        ["y"],
+        [node("Gather", "o place", "part", axis=1), node("Neg", "part", "y")],
+    ),
     "a sum": (["y"], [node("ReduceSum", "o second", "y")]),
     "a product": (["y"], [node("MatMul", "o weights", "y")]),
     "a product and more": (["o", "y"], [node("MatMul", "o weights", "y")]),
