@@ -388,7 +388,7 @@ def test_callbacks_that_end_the_interpreter(product: bytes, tmp_path: Path) -> N
     script = """
 import numpy as np, openxrt
 program = openxrt.load("model.onnx", engine=["native"], streams=1, max_queue=100, cache_dir="")
-x, w = np.ones((256, 96), np.float32), np.ones((96, 96), np.float32)
+x, w = np.ones((16384, 96), np.float32), np.ones((96, 96), np.float32)
 def leave(request): raise SystemExit(3)
 requests = [program.submit(x, w) for _ in range(100)]
 requests[-1].add_done_callback(leave)
@@ -398,5 +398,5 @@ print(program.submit(x, w).result().shape)
 """
     process = run_script(script, tmp_path, product)
     out, errors = process.communicate(timeout=60)
-    assert (process.returncode, out) == (0, "(256, 96)\n")
+    assert (process.returncode, out) == (0, "(16384, 96)\n")
     assert "SystemExit: 3" in errors
