@@ -394,7 +394,7 @@ requests = [program.submit(x, w) for _ in range(100)]
 requests[-1].add_done_callback(leave)
 for request in requests:
     request.result()
-print(program.submit(x, w).result().shape)
+print(program.submit(x, w).result()[0].shape)
 """
     process = run_script(script, tmp_path, product)
     out, errors = process.communicate(timeout=60)
