@@ -249,3 +249,24 @@ def test_constants_named_like_code(name: str) -> None:
     expected = scores / scores.sum(-1, keepdims=True) @ q
     found = openxrt.load(model, cache_dir="").run({"q": q})["y"]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [5, "n"])
+@pytest.mark.parametrize("engine", ["native", "openvino", "onnxruntime", "xla"])
+def test_parts_that_an_axis_has_not(engine: str, size: int | str) -> None:
+    """Two elements for each of the first three of four parts are more than five."""
+    node = helper.make_node("Split", ["x"], list("abcd"), num_outputs=4, axis=0)
+    model = make_model([node], [tensor("x", FLOAT, [size])], [untyped(n) for n in "abcd"])
+    with pytest.raises(openxrt.Error, match=r"(?i)axis of 5|split|sum"):
+        openxrt.load(model, engine=list(dict.fromkeys([engine, "native"])), cache_dir="").run(
+            {"x": np.ones(5, np.float32)}
+        )
+
+
+@pytest.mark.parametrize("engine", ["native", "openvino", "onnxruntime", "xla"])
+def test_parts_that_are_no_outputs(engine: str) -> None:
+    node = helper.make_node("Split", ["x"], ["y"], num_outputs=2, axis=0)
+    model = make_model([node], [tensor("x", FLOAT, ["n"])], [untyped("y")])
+    program = openxrt.load(model, engine=list(dict.fromkeys([engine, "native"])), cache_dir="")
+    x = np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(program.run({"x": x})["y"], x[:2])

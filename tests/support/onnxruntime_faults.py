@@ -41,6 +41,12 @@ ONNXRUNTIME = [
         },
     ),
     fault(
+        "Split of which the last part is no output gives it to the one before",
+        [helper.make_node("Split", ["x"], ["y"], num_outputs=2, axis=0)],
+        {"x": f32(1, 2, 3)},
+        [f32(1, 2)],
+    ),
+    fault(
         "Softmax to steps finer than 1/256 is 0",
         [
             helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),

@@ -430,6 +430,31 @@ def scales_by_channel() -> Fault:
     )
 
 
+def filters_of_a_channel() -> Fault:
+    """Two for each of two channels: once and twice its first column."""
+    x = np.arange(32, dtype=np.float32).reshape(1, 2, 8, 2) % 7
+    w = np.zeros((4, 1, 3, 3), np.int8)
+    w[:, 0, 1, 1] = 1, 2, 1, 2
+    return fault(
+        "Conv of bytes by filters of one channel, in steps, to one column is in another order",
+        [
+            helper.make_node("QuantizeLinear", ["x", "one", "zero"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "one", "zero"], ["d"]),
+            helper.make_node("DequantizeLinear", ["w", "one"], ["dw"]),
+            helper.make_node("Conv", ["d", "dw"], ["c"], group=2, strides=[1, 2], pads=[1] * 4),
+            helper.make_node("QuantizeLinear", ["c", "one", "zero"], ["qy"]),
+            helper.make_node("DequantizeLinear", ["qy", "one", "zero"], ["y"]),
+        ],
+        {"x": x},
+        [np.repeat(x[..., :1], 2, axis=1) * f32(1, 2, 1, 2).reshape(4, 1, 1)],
+        constants={
+            "w": w,
+            "one": np.float32(1),
+            "zero": np.int8(0),
+        },
+    )
+
+
 STEPS = np.arange(48, dtype=np.float32).reshape(2, 1, 8, 3)
 
 

@@ -19,6 +19,7 @@ from openvino_fault_models import (
     branch_of_bytes,
     broken_bias,
     even_channels,
+    filters_of_a_channel,
     joined_and_quantized,
     kept_convolution,
     loss_of_constants,
@@ -294,6 +295,7 @@ OPENVINO = [
     ),
     many_keys_after_one(),
     scales_by_channel(),
+    filters_of_a_channel(),
     batch_first(),
     fault(
         "Scan whose body reads no scanned value has one turn",

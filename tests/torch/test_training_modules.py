@@ -100,6 +100,30 @@ def test_hooks(make: Callable[[], torch.nn.Module]) -> None:
     same(module, fast)
 
 
+def test_hooks_that_come_later() -> None:
+    """On parts, on parts that were replaced, forward and backward."""
+    module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    fast = xt.XRTModule(module, engine="native").train()
+    x = torch.randn(3, 4)
+
+    def check() -> None:
+        torch.testing.assert_close(fast(x), module(x), rtol=1e-4, atol=1e-5)
+
+    check()
+    hook = module[0].register_forward_hook(lambda part, args, result: 5 * result)
+    check()
+    hook.remove()
+    check()
+    module[2] = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU())
+    check()
+    module[2].register_forward_pre_hook(lambda part, args: (args[0] + 1,))
+    check()
+    called: list[int] = []
+    module[0].register_full_backward_hook(lambda *_: called.append(1))
+    fast(x).sum().backward()
+    assert called == [1]
+
+
 @pytest.mark.parametrize("make", MODULES)
 def test_modules_of_other_engines_keep_theirs(
     make: Callable[[], torch.nn.Module], monkeypatch: pytest.MonkeyPatch

@@ -532,6 +532,13 @@ def _roi_align(node: NodeView) -> str:
 # Lists of operands, of which one that is left out ends the process.
 LISTS = frozenset({"Concat", "Einsum", "Max", "Mean", "Min", "Sum"})
 
+
+def _split(node: NodeView) -> str:
+    if node.attributes.get("num_outputs", 0) > len(node.outputs):
+        return "it makes as many parts as there are outputs, whatever 'num_outputs' says"
+    return ""
+
+
 RULES: dict[str, Callable[[NodeView], str]] = {
     **LEARNED,
     "Attention": _attention,
@@ -555,6 +562,7 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "Mod": _mod,
     "OneHot": _one_hot,
     "QLinearConv": _same,
+    "Split": _split,
     "ReduceMax": _reduce,
     "ReduceMin": _reduce,
     **dict.fromkeys(REDUCTIONS, _reduce),

@@ -272,6 +272,18 @@ def has_substitutes(module: torch.nn.Module) -> bool:
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
 
+_BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
+
+
+def watch_hooks(module: torch.nn.Module) -> Watch:
+    """Notices hooks of the module's parts that come or go: torch.compile does not look for them."""
+    parts = list(module.modules())
+    hooks = [part.__dict__[name] for part in parts for name in _HOOKS + _BACKWARD_HOOKS]
+    watched = [*hooks, *(part._modules for part in parts)]
+    places = [(place, key, value) for place in watched for key, value in place.items()]
+    return Watch(places, watched, False)
+
+
 class State:
     """The parameters and buffers of a module, by name; notices what was replaced."""
 

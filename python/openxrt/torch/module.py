@@ -18,7 +18,16 @@ from .._xrt_module import XRTModuleCore
 from .backend import openxrt_backend
 from .builder import NeedsStaticShape
 from .containers import Kind, flatten, unflatten
-from .exported import Exported, Signature, State, Wide, has_substitutes, united, without_ones
+from .exported import (
+    Exported,
+    Signature,
+    State,
+    Wide,
+    has_substitutes,
+    united,
+    watch_hooks,
+    without_ones,
+)
 from .int8 import QuantisedWhileUnchanged, own_tensor, ranges_of
 from .methods import method_through
 from .runner import FrozenWhileUnchanged, Runners
@@ -296,7 +305,7 @@ class EngineModule(torch.nn.Module):
 
     def _through_dynamo(self, *args: Any, **kwargs: Any) -> Any:
         """torch.compile's way: guards, graph breaks and gradients are PyTorch's."""
-        if self._compiled is None:
+        if self._compiled is None or not self._hooks.unchanged():
             self._compile_through_dynamo(dynamic=None)
         try:
             # Its forward() is what was compiled; its __call__ would look for hooks of its own.
@@ -321,6 +330,7 @@ class EngineModule(torch.nn.Module):
         # limit to itself: each wrapper has a count of its own, where PyTorch can keep one (2.13).
         limits = {"isolate_recompiles": True, "recompile_limit": _MAX_TRAINING_PROGRAMS}
         known = inspect.signature(torch.compile).parameters
+        self.__dict__["_hooks"] = watch_hooks(self.wrapped)
         self.__dict__["_compiled"] = torch.compile(
             self.wrapped,
             backend=functools.partial(openxrt_backend, runners=self._runners),

@@ -365,8 +365,31 @@ bool is_unsigned_around_zero(const Graph& graph, ValueId bytes, ValueId zero) {
 constexpr const char* kNoUnsignedWeights =
     "the CPU plugin has no convolution by unsigned weights whose zero point is 0";
 
-// Of the node before, which a node's signature (support.cc) has not.
-std::optional<std::string> weights_refusal(const Graph& graph, const Node& node) {
+// Where the result is one wide the plugin takes a layout by channels for the other: of one channel,
+// and of bytes where each channel has several filters of its own.
+bool may_be_one_wide_with_steps(const Graph& graph, const Node& node) {
+  const Type& x = graph.type(node.input(0));
+  const Type& y = graph.type(node.outputs[0]);
+  if (!x.shape || x.rank() < 4 || !y.shape || y.rank() != x.rank()) return false;
+  const auto may_be_one = [](const Dim& dim) { return !dim.is_known() || dim.value() == 1; };
+  const std::vector<std::int64_t> strides = need_ints(node, "strides");
+  if (strides.empty() || strides.back() == 1 || !may_be_one(y.shape->back())) return false;
+  if (may_be_one((*x.shape)[1]) && node.op == "Conv") return true;
+  const bool is_integer_op = node.op == "QLinearConv";
+  const auto w = graph.type(node.input(is_integer_op ? 3 : 1)).static_dims();
+  const bool is_of_bytes =
+      is_integer_op || producer(graph, node.input(0), "DequantizeLinear") != nullptr;
+  return is_of_bytes && w && (*w)[1] == 1 && (*w)[0] > need_int(node, "group");
+}
+
+constexpr const char* kOneWide =
+    "the CPU plugin writes elements of a result that is one wide, of one channel or of bytes with "
+    "several filters for each channel, and in steps, to the wrong places";
+
+// Of the node before and of exact sizes, which a node's signature (support.cc) has not.
+std::optional<std::string> convolution_refusal(const Graph& graph, const Node& node) {
+  if (node.op != "Conv" && node.op != "QLinearConv") return std::nullopt;
+  if (may_be_one_wide_with_steps(graph, node)) return kOneWide;
   if (node.op != "Conv") return std::nullopt;
   const Node* scaled = producer(graph, node.input(1), "DequantizeLinear");
   if (scaled == nullptr || !is_unsigned_around_zero(graph, scaled->input(0), scaled->input(2))) {
@@ -484,26 +507,11 @@ std::optional<std::string> roi_align(const Graph& graph, const Node& node) {
   return "OpenVINO's maximum is over the interpolated samples, the standard's over their terms";
 }
 
-// Of one channel the plugin takes a layout by channels for the other where the result is one wide.
-bool may_be_one_wide_with_steps(const Graph& graph, const Node& node) {
-  const Type& x = graph.type(node.input(0));
-  const Type& y = graph.type(node.outputs[0]);
-  if (!x.shape || x.rank() < 4 || !y.shape || y.rank() != x.rank()) return false;
-  const auto may_be_one = [](const Dim& dim) { return !dim.is_known() || dim.value() == 1; };
-  const std::vector<std::int64_t> strides = need_ints(node, "strides");
-  return !strides.empty() && strides.back() > 1 && may_be_one((*x.shape)[1]) &&
-         may_be_one(y.shape->back());
-}
-
 // The plugin has a slow loop for some windows, in which nobody can end it.
 std::optional<std::string> conv(const Graph& graph, const Node& node) {
   constexpr std::int64_t kMostElements = 4096;
   if (!is_computed(graph, node.input(0)) && !is_computed(graph, node.input(1))) {
     return "the CPU plugin keeps the first result of a convolution of constants, whatever the bias";
-  }
-  if (node.op == "Conv" && may_be_one_wide_with_steps(graph, node)) {
-    return "the CPU plugin writes elements of a result that is one wide, of one channel and in "
-           "steps, to the wrong places";
   }
   const auto w = graph.type(node.input(1)).static_dims();
   if (!w || !has_wide_window(node, *w)) return std::nullopt;
@@ -840,7 +848,7 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
   if (auto wrong = split_refusal(graph, node)) return wrong;
   if (auto wrong = resize_refusal(graph, node)) return wrong;
   if (auto wrong = loss_refusal(graph, node)) return wrong;
-  if (auto wrong = weights_refusal(graph, node)) return wrong;
+  if (auto wrong = convolution_refusal(graph, node)) return wrong;
   return constants_refusal(graph, node);
 }
 

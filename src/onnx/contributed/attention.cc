@@ -119,7 +119,8 @@ ValueId keys_behind(Rewriting& r, ValueId q, ValueId k, ValueId rows) {
 }
 
 // What is added to the scores for a mask of int32 (0 hides), with rank
-//   1: (B), the ends of the keys, or (2 B), ends and then beginnings;
+//   1: (B), the ends of the keys, (2 B), ends and then beginnings, or (3 B + 2), ends and then what
+//      follows from the shapes;
 //   2: (B, T); 3: (B, S, T); 4: (B, 1, M, M), of which the last S rows up to T hold.
 ValueId additive_mask(Rewriting& r, std::size_t i, ValueId q, ValueId k, float filter) {
   const ValueId mask = r.need(i);
@@ -130,9 +131,11 @@ ValueId additive_mask(Rewriting& r, std::size_t i, ValueId q, ValueId k, float f
     const ValueId batch = r.shape(q, 0, 1);
     const ValueId column = r.concat({batch, r.ints({1, 1, 1})});
     // Where no beginnings follow they are zeros.
+    const ValueId twice = r.add(batch, batch);
     const ValueId more = r.concat({mask, r.op("Expand", {zero, batch})});
     const ValueId ends = r.slice_axis(more, {}, batch, 0);
-    const ValueId begins = r.slice_axis(more, batch, r.add(batch, batch), 0);
+    const ValueId begins = r.where(r.op("Equal", {r.shape(mask, 0, 1), twice}),
+                                   r.slice_axis(more, batch, twice, 0), zero);
     const ValueId at = r.cast_like(positions(r, r.shape(k, 2, 3)), mask);
     hides = r.op("Or", {r.op("GreaterOrEqual", {at, r.reshape_to(ends, column)}),
                         r.op("Less", {at, r.reshape_to(begins, column)})});

@@ -101,7 +101,9 @@ Created create_split(const KernelCreateContext& create) {
   const std::int64_t given_axis = need_int(create.node(), "axis");
   const auto outputs = static_cast<std::int64_t>(create.output_count());
   if (outputs < 1) fail("there is no output");
-  return make_kernel([given_axis, outputs](KernelContext& k) {
+  // Trailing parts may be no outputs.
+  const std::int64_t count = std::max(create.node().attr_int("num_outputs", outputs), outputs);
+  return make_kernel([given_axis, outputs, count](KernelContext& k) {
     const Tensor& x = k.input(0);
     const std::size_t axis = normalize_axis(given_axis, x.rank());
     const std::int64_t size = x.dims()[axis];
@@ -119,10 +121,12 @@ Created create_split(const KernelCreateContext& create) {
       }
     } else {
       // Equal parts, the last one smaller.
-      const std::int64_t part = (size + outputs - 1) / outputs;
-      for (std::int64_t i = 0; i < outputs; ++i) {
-        parts.push_back(std::clamp<std::int64_t>(size - i * part, 0, part));
+      const std::int64_t part = (size + count - 1) / count;
+      if (part * (count - 1) > size) {
+        fail("an axis of " + std::to_string(size) + " has no " + std::to_string(count) +
+             " equal parts of which the last may be smaller");
       }
+      for (std::int64_t i = 0; i < outputs; ++i) parts.push_back(std::min(part, size - i * part));
     }
     const std::int64_t outer = product(x.dims(), 0, axis);
     const std::int64_t inner = product(x.dims(), axis + 1, x.rank());
