@@ -455,6 +455,68 @@ def filters_of_a_channel() -> Fault:
     )
 
 
+def rounded_to_16_bits() -> Fault:
+    return fault(
+        "Roundings to 16 bits are left out",
+        [
+            helper.make_node("QuantizeLinear", ["x", "sx", "zero"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "sx", "zero"], ["d"]),
+            helper.make_node("MatMul", ["d", "one"], ["y"]),
+        ],
+        {"x": f32([-2.5, 0.3])},
+        [f32([-2.5, 0.5])],
+        constants={
+            "sx": np.float32(0.5),
+            "zero": np.int16(0),
+            "one": np.eye(2, dtype=np.float32),
+        },
+    )
+
+
+def states_of_bytes() -> Fault:
+    """One step of a state that begins at 0: the tangent of an input of 1, of two of its steps."""
+    return fault(
+        "A recurrence of bytes rounds its states to the scale of its input",
+        [
+            helper.make_node("QuantizeLinear", ["x", "half", "zero"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "half", "zero"], ["d"]),
+            helper.make_node("DequantizeLinear", ["w", "one"], ["dw"]),
+            helper.make_node("DequantizeLinear", ["r", "one"], ["dr"]),
+            helper.make_node("LSTM", ["d", "dw", "dr"], ["y"], hidden_size=1),
+        ],
+        {"x": f32(1).reshape(1, 1, 1)},
+        [f32(np.tanh(np.tanh(1) / (1 + np.exp(-1))) / (1 + np.exp(-1))).reshape(1, 1, 1, 1)],
+        constants={
+            "half": np.float32(0.5),
+            "one": np.float32(1),
+            "zero": np.int8(0),
+            "w": np.ones((1, 4, 1), np.int8),
+            "r": np.zeros((1, 4, 1), np.int8),
+        },
+    )
+
+
+def weights_less_their_zero() -> Fault:
+    """-128 less 19 is no number of eight bits."""
+    return fault(
+        "ConvTranspose takes weights of bytes less their zero point for bytes",
+        [
+            helper.make_node("QuantizeLinear", ["x", "one", "zero"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "one", "zero"], ["d"]),
+            helper.make_node("DequantizeLinear", ["w", "one", "nineteen"], ["dw"]),
+            helper.make_node("ConvTranspose", ["d", "dw"], ["y"]),
+        ],
+        {"x": f32(1, 2).reshape(1, 1, 1, 2)},
+        [f32(-147, -294).reshape(1, 1, 1, 2)],
+        constants={
+            "one": np.float32(1),
+            "zero": np.int8(0),
+            "nineteen": np.int8(19),
+            "w": np.int8(-128).reshape(1, 1, 1, 1),
+        },
+    )
+
+
 STEPS = np.arange(48, dtype=np.float32).reshape(2, 1, 8, 3)
 
 

@@ -29,9 +29,12 @@ from openvino_fault_models import (
     max_pool_of_sizes_in_turn,
     peepholes,
     repeated,
+    rounded_to_16_bits,
     scales_by_channel,
+    states_of_bytes,
     turned_and_viewed,
     turned_twice,
+    weights_less_their_zero,
     windowed,
 )
 from small_models import tensor
@@ -296,6 +299,9 @@ OPENVINO = [
     many_keys_after_one(),
     scales_by_channel(),
     filters_of_a_channel(),
+    rounded_to_16_bits(),
+    states_of_bytes(),
+    weights_less_their_zero(),
     batch_first(),
     fault(
         "Scan whose body reads no scanned value has one turn",

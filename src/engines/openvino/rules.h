@@ -19,6 +19,9 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node);
 // Of the op itself: a function body of the op may still do.
 std::optional<std::string> op_refusal(const Graph& graph, const Node& node);
 
+// Whether the operand is there and no constant.
+bool is_computed(const Graph& graph, ValueId id);
+
 // Whether both are known, or one symbol.
 bool is_same_size(const Dim& a, const Dim& b);
 

@@ -270,9 +270,16 @@ std::vector<Support> SupportOracle::check_all(const Graph& graph) {
   // The time for the others grows with the square of their number.
   constexpr std::size_t kMostOutputs = 1000;
   std::size_t with_outputs = 0;
+  constexpr std::size_t kMostProducts = 2000;
+  std::size_t products = 0;
   for (const NodeId id : ids) {
     const auto i = static_cast<std::size_t>(id.index);
-    if (out[i] && makes_output(graph, graph.node(id)) && ++with_outputs > kMostOutputs) {
+    const Node& node = graph.node(id);
+    if (out[i] && (is_op(node, "MatMul") || is_op(node, "Gemm")) && ++products > kMostProducts) {
+      out[i] = Support::no("it is one of more than " + std::to_string(kMostProducts) +
+                           " products: compiling them takes the CPU plugin minutes");
+    }
+    if (out[i] && makes_output(graph, node) && ++with_outputs > kMostOutputs) {
       out[i] = Support::no("it makes one of more than " + std::to_string(kMostOutputs) +
                            " results of the graph: compiling them takes the CPU plugin minutes");
     }
