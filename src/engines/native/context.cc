@@ -64,7 +64,7 @@ Tensor& NativeContext::prepare(std::int32_t slot, DType dtype, const Dims& dims)
         throw Error(ErrorCode::kInvalidArgument,
                     "the output is " + std::string(to_string(dtype)) +
                         to_string(std::span<const std::int64_t>(dims)) +
-                        ", but memory was supplied for " +
+                        ", but by the model, or the memory given for it, " +
                         std::string(to_string(target.tensor().dtype())) +
                         to_string(std::span<const std::int64_t>(target.tensor().dims())));
       }

@@ -25,7 +25,8 @@ void copy_values(const Tensor& source, Tensor& target) {
     throw Error(ErrorCode::kInvalidArgument,
                 "an output is " + std::string(to_string(source.dtype())) +
                     to_string(std::span<const std::int64_t>(source.dims())) +
-                    ", but memory was supplied for " + std::string(to_string(target.dtype())) +
+                    ", but by the model, or the memory given for it, " +
+                    std::string(to_string(target.dtype())) +
                     to_string(std::span<const std::int64_t>(target.dims())));
   }
   if (source.dtype() == DType::kString) {

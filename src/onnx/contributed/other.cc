@@ -162,6 +162,7 @@ void rewrite_inverse(Rewriting& r) {
 // Boxes of pictures, each sampled at a grid of `crop_size` points, corners on corners.
 void rewrite_crop_and_resize(Rewriting& r) {
   const std::string mode = r.string_attr("mode", "bilinear");
+  if (mode != "bilinear" && mode != "nearest") r.refuse("the mode '" + mode + "' is not known");
   const float outside = r.float_attr("extrapolation_value", 0.0F);
   const ValueId x = r.need(0);
   const ValueId boxes = r.need(1);  // (R, 4): top, left, bottom, right
