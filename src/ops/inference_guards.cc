@@ -110,7 +110,7 @@ void check_narrow_axes(const Node& node, std::string_view attribute) {
 }
 
 // The rule of Split makes a list of 'num_outputs' numbers and reads one for each output.
-void check_split(const Graph& graph, const Node& node) {
+void check_split(const Node& node) {
   if (!node.attributes.contains("num_outputs")) return;
   constexpr std::int64_t kMaxUnnamed = 1 << 16;
   const std::int64_t count = node.attr_int("num_outputs", 1);
@@ -119,17 +119,6 @@ void check_split(const Graph& graph, const Node& node) {
     invalid("'num_outputs' is " + std::to_string(count) + ", but it has " + std::to_string(named) +
             " outputs");
   }
-  if (!node.input(0).valid() || !graph.type(node.input(0)).has_rank()) return;
-  const std::vector<Dim>& dims = *graph.type(node.input(0)).shape;
-  const std::int64_t given = node.attr_int("axis", 0);
-  const std::int64_t axis = given < 0 ? given + static_cast<std::int64_t>(dims.size()) : given;
-  if (axis < 0 || axis >= static_cast<std::int64_t>(dims.size())) return;
-  const Dim& dim = dims[static_cast<std::size_t>(axis)];
-  if (!dim.is_known()) return;
-  const std::int64_t part = dim.value() / count + (dim.value() % count == 0 ? 0 : 1);
-  if (part == 0 || dim.value() / part >= count - 1) return;
-  invalid("an axis of " + std::to_string(dim.value()) + " has no " + std::to_string(count) +
-          " equal parts of which the last may be smaller");
 }
 
 // Optimizers read a rate, a count and groups of as many tensors each, and write some of the groups.
@@ -303,7 +292,7 @@ void guard_inference(const Graph& graph, const Node& node) {
     check_einsum(node);
     label_sizes(graph, node);
   }
-  if (node.op == "Split") check_split(graph, node);
+  if (node.op == "Split") check_split(node);
   if (node.op == "Transpose") check_transpose(graph, node);
   if (node.op == "ConcatFromSequence") check_narrow_axes(node, "axis");
   if (node.op == "Scan") {

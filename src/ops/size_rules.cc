@@ -51,6 +51,22 @@ Refusal boxes(const OperandSizes& o) {
 
 // --- elements by elements ------------------------------------------------------------------------
 
+// Equal parts, of which the last may be smaller.
+Refusal split(const OperandSizes& o) {
+  const auto from = o.dims(0);
+  const std::int64_t count = o.node.attr_int("num_outputs", 0);
+  if (!from || count < 1) return std::nullopt;
+  const auto rank = static_cast<std::int64_t>(from->size());
+  const std::int64_t given = o.node.attr_int("axis", 0);
+  const std::int64_t axis = given < 0 ? given + rank : given;
+  if (axis < 0 || axis >= rank) return std::nullopt;
+  const std::int64_t size = (*from)[static_cast<std::size_t>(axis)];
+  const std::int64_t part = size / count + (size % count == 0 ? 0 : 1);
+  if (part == 0 || size / part >= count - 1) return std::nullopt;
+  return fmt::format("an axis of {} has no {} equal parts of which the last may be smaller", size,
+                     count);
+}
+
 Refusal slope(const OperandSizes& o) { return broadcasts(o, 1, 0); }
 
 Refusal reshape(const OperandSizes& o) {
@@ -540,6 +556,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"ScatterND", by_coordinates},
     {"SoftmaxCrossEntropyLoss", loss},
     {"SpaceToDepth", space_to_depth},
+    {"Split", split},
     {"Tile", tile},
     {"TopK", one},
     {"Transpose", transpose},
