@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The file: tables, then code and weights. Targets with the host's memory share one arena, that of
 // target 0.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -8,6 +10,7 @@
 
 #include "internal.h"
 #include "module.h"
+#include "xrt/error.h"
 
 namespace xrt::lite {
 namespace {
@@ -185,6 +188,11 @@ class Writer {
 
   void add(const ModulePort& port) {
     xrt_file_port p = {};
+    if (port.dims.size() > XRT_LITE_MAX_RANK) {
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("'{}' has {} dimensions: lite has ports of {} at most", port.name,
+                              port.dims.size(), XRT_LITE_MAX_RANK));
+    }
     p.name = strings_.add(port.name);
     p.dtype = static_cast<std::uint32_t>(port.dtype);
     p.rank = static_cast<std::uint32_t>(port.dims.size());
@@ -207,8 +215,48 @@ class Writer {
   std::map<std::string, std::uint32_t> known_;
 };
 
+// Throws where the runtime would refuse the file, naming what of the model it refuses: nobody can
+// tell from "a damaged file" what to change.
+void check_loads(const std::string& bytes) {
+  xrt_view view = {};
+  const xrt_lite_status status = xrt_view_open(bytes.data(), bytes.size(), &view);
+  if (status == XRT_LITE_OK) return;
+  std::string what = "the model";
+  if (view.strings != nullptr) {  // the tables lie where they should
+    const xrt_file_header& h = *view.header;
+    for (std::uint32_t i = h.ops.count; i-- > 0;) {
+      const xrt_file_op& op = view.ops[i];
+      bool fits = xrt_check_op(&view, &op) == XRT_LITE_OK;
+      for (std::uint32_t k = 0; k < op.operand_count; ++k) {
+        if (view.tensors[view.operands[op.operands + k]].bytes == 0) fits = false;
+      }
+      if (!fits) what = fmt::format("node '{}'", view.strings + op.name);
+    }
+    for (std::uint32_t i = h.ports.count; i-- > 0;) {
+      const xrt_file_port& p = view.ports[i];
+      const std::vector<std::int64_t> dims(p.dims, p.dims + p.rank);
+      const std::size_t total = p.bytes;
+      const bool known = p.dtype == XRT_LITE_F32 || p.dtype == XRT_LITE_U8 ||
+                         p.dtype == XRT_LITE_I8 || p.dtype == XRT_LITE_I32 ||
+                         p.dtype == XRT_LITE_I64 || p.dtype == XRT_LITE_BOOL ||
+                         p.dtype == XRT_LITE_F16;
+      if (known && total != 0 && total <= std::size_t{1} << 32) continue;
+      what = fmt::format("{} '{}' of {}{}", i < h.input_count ? "input" : "output",
+                         view.strings + p.name, to_string(static_cast<DType>(p.dtype)),
+                         to_string(dims));
+    }
+  }
+  throw Error(ErrorCode::kUnsupported,
+              fmt::format("{}: lite's runtime would not load what it becomes ({})", what,
+                          xrt_lite_message(status)));
+}
+
 }  // namespace
 
-std::string write_file(const Module& module) { return Writer(module).run(); }
+std::string write_file(const Module& module) {
+  std::string bytes = Writer(module).run();
+  check_loads(bytes);
+  return bytes;
+}
 
 }  // namespace xrt::lite

@@ -56,6 +56,7 @@ void append_ports(std::string& to, const std::string& name, const char* what,
 }  // namespace
 
 CSources write_c(const Module& m, const std::string& model_name) {
+  (void)write_file(m);  // throws where kernels would be given what they do not check
   const std::string name = identifier(model_name);
   std::string upper = name;
   std::transform(upper.begin(), upper.end(), upper.begin(),

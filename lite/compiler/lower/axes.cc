@@ -26,12 +26,27 @@ void Lowering::reduce(const Node& node) {
   }
   const int y = output(node);
   if (r.axes.empty()) {
-    if (need_int(node, "noop_with_empty_axes") != 0) return reshape(node);
+    if (need_int(node, "noop_with_empty_axes") != 0) return reduce_elements(node, r.kind);
     r.axes.resize(rank);
     std::iota(r.axes.begin(), r.axes.end(), 0);
   }
   std::sort(r.axes.begin(), r.axes.end());
   add(node, std::move(r), y);
+}
+
+// Over no axes: each element by itself, and what the op does to one before it adds them up remains.
+void Lowering::reduce_elements(const Node& node, xrt_reduce_kind kind) {
+  if (kind != XRT_REDUCE_L1 && kind != XRT_REDUCE_L2 && kind != XRT_REDUCE_SUM_SQUARE) {
+    return reshape(node);
+  }
+  EwBuilder b(out_, false);
+  const int x = b.in(input(node, 0));
+  if (kind == XRT_REDUCE_SUM_SQUARE) {
+    b.op(XRT_EW_MUL, x, x);
+  } else {
+    b.op(XRT_EW_ABS, x);
+  }
+  add(node, b.take(), output(node));
 }
 
 void Lowering::softmax(const Node& node) {

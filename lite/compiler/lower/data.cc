@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that move elements.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
+#include <optional>
 
 #include "ir/attributes.h"
 #include "lower/lower.h"
@@ -21,6 +24,29 @@ CopyPiece whole(int x, const Dims& dims) {
   p.y_start.assign(dims.size(), 0);
   p.size = dims;
   return p;
+}
+
+// What the kernel multiplies an element's place by so that, rounded down, it gives the pixels that
+// the node asks for; nothing where none does. Products are rounded: 49 · (1/49) is less than 1 in
+// float32, so that the next larger number is tried as well.
+std::optional<float> step_down(ResizeTransform transform, ResizeNearest nearest,
+                               const ResizedAxis& axis) {
+  const auto picks = [&](float scale) {
+    for (std::int64_t i = 0; i < axis.out; ++i) {
+      const float at = std::min(static_cast<float>(i) * scale, static_cast<float>(axis.in - 1));
+      const double place = resized_place(transform, axis, i);
+      if (static_cast<std::int64_t>(at) != nearest_element(nearest, place, axis.in)) return false;
+    }
+    return true;
+  };
+  const double ratio = static_cast<double>(axis.in) / static_cast<double>(axis.out);
+  for (const double wanted : {1 / axis.scale, ratio}) {
+    const auto scale = static_cast<float>(wanted);
+    const float larger = std::nextafter(scale, std::numeric_limits<float>::infinity());
+    if (picks(scale)) return scale;
+    if (picks(larger)) return larger;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -182,6 +208,33 @@ void Lowering::gather(const Node& node) {
   add(node, g, output(node));
 }
 
+// The scale that is given decides, which the sizes need not have: 5 · 0.5 makes two elements.
+ResizedAxis Lowering::resized_axis(const Node& node, std::size_t axis, const Dims& from,
+                                   const Dims& to) const {
+  ResizedAxis a;
+  a.in = from[axis], a.out = to[axis];
+  a.length = static_cast<double>(a.out);
+  a.scale = a.length / static_cast<double>(a.in);
+  std::vector<std::int64_t> axes = {0, 1, 2, 3};
+  if (node.has("axes")) axes = need_ints(node, "axes");
+  const auto entry = std::find_if(axes.begin(), axes.end(), [&](std::int64_t d) {
+    return d == static_cast<std::int64_t>(axis) || d + 4 == static_cast<std::int64_t>(axis);
+  });
+  if (entry == axes.end()) return a;
+  if (has_input(node, 2) && !is_empty(node, 2)) {
+    const Tensor scales = numbers(node, 2, "scales");
+    if (scales.dtype() != DType::kFloat32 ||
+        scales.count() != static_cast<std::int64_t>(axes.size())) {
+      refuse(node, "scales are one float32 per axis");
+    }
+    a.scale = static_cast<double>(scales.data<float>()[entry - axes.begin()]);
+    a.length = static_cast<double>(a.in) * a.scale;
+  } else if (need_string(node, "keep_aspect_ratio_policy") != "stretch") {
+    refuse(node, "sizes that keep the ratio of the sides");
+  }
+  return a;
+}
+
 void Lowering::resize(const Node& node) {
   const int x = input(node, 0), y = output(node);
   const Dims &from = dims(x), &to = dims(y);
@@ -190,24 +243,29 @@ void Lowering::resize(const Node& node) {
   if (from.size() != 4 || from[0] != to[0] || from[1] != to[1] || dtype(x) != DType::kFloat32) {
     refuse(node, "float32 images in height and width only");
   }
+  if (from == to) return reshape(node);  // as ONNX Runtime has it, whatever the scales are
+  const ResizedAxis high = resized_axis(node, 2, from, to), wide = resized_axis(node, 3, from, to);
   LResize r;
   r.x = x;
   r.linear = mode == "linear";
-  r.half_pixel = transform == "half_pixel";
-  r.scale_h = static_cast<float>(from[2]) / static_cast<float>(to[2]);
-  r.scale_w = static_cast<float>(from[3]) / static_cast<float>(to[3]);
-  // With whole factors all nearest modes but "ceil" of asymmetric coordinates pick the same pixel.
-  const bool whole_factors = to[2] % from[2] == 0 && to[3] % from[3] == 0;
-  const std::string nearest = need_string(node, "nearest_mode");
   if (mode == "nearest") {
-    if (!whole_factors || (transform == "asymmetric" && nearest != "floor") ||
-        (transform != "asymmetric" && transform != "half_pixel")) {
-      refuse(node, "nearest by whole factors only");
-    }
     r.half_pixel = false;
-  } else if (mode != "linear" || (transform != "half_pixel" && transform != "asymmetric") ||
-             need_int(node, "antialias") != 0) {
-    refuse(node, "mode " + mode + ", " + transform);
+    const auto places = resize_transform(transform);
+    const auto rounds = resize_nearest(need_string(node, "nearest_mode"));
+    const auto scale_h = places && rounds ? step_down(*places, *rounds, high) : std::nullopt;
+    const auto scale_w = places && rounds ? step_down(*places, *rounds, wide) : std::nullopt;
+    if (transform == "tf_crop_and_resize" || !scale_h || !scale_w) {
+      refuse(node, "nearest where rounding down picks the same pixels, as by whole factors, only");
+    }
+    r.scale_h = *scale_h, r.scale_w = *scale_w;
+  } else {
+    if (mode != "linear" || (transform != "half_pixel" && transform != "asymmetric") ||
+        need_int(node, "antialias") != 0) {
+      refuse(node, "mode " + mode + ", " + transform);
+    }
+    r.half_pixel = transform == "half_pixel";
+    r.scale_h = static_cast<float>(1 / high.scale);
+    r.scale_w = static_cast<float>(1 / wide.scale);
   }
   add(node, r, y);
 }

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "xrt/error.h"
 
 namespace xrt::lite {
@@ -104,6 +106,37 @@ Tensor Lowering::numbers(const Node& node, std::size_t i, const char* what) cons
   return found;
 }
 
+bool Lowering::is_empty(const Node& node, std::size_t i) const {
+  const std::optional<Dims> shape = graph_.value(node.input(i)).type.static_dims();
+  return shape && element_count(*shape) == 0;
+}
+
+void Lowering::refuse_empties() const {
+  const auto empty = [&](int v) { return element_count(dims(v)) == 0; };
+  for (const LOp& op : out_.ops) {
+    // Copies leave pieces without elements out.
+    const auto* copy = std::get_if<LCopy>(&op.kind);
+    const bool output =
+        std::find(out_.outputs.begin(), out_.outputs.end(), op.y) != out_.outputs.end();
+    if (copy != nullptr && !(empty(op.y) && (copy->fill || output))) continue;
+    std::vector<int> all = reads(op);
+    all.push_back(op.y);
+    const auto found = std::find_if(all.begin(), all.end(), empty);
+    if (found == all.end()) continue;
+    const LValue& v = out_.values[static_cast<std::size_t>(*found)];
+    throw Error(ErrorCode::kUnsupported,
+                fmt::format("node '{}': '{}' is {}{}: lite has no tensors without elements",
+                            op.name, v.name, to_string(v.dtype), to_string(v.dims)));
+  }
+  for (std::size_t i = 0; i < out_.outputs.size(); ++i) {
+    if (!empty(out_.outputs[i])) continue;
+    throw Error(ErrorCode::kUnsupported,
+                fmt::format("output '{}' is {}{}: lite has no tensors without elements",
+                            out_.output_names[i], to_string(dtype(out_.outputs[i])),
+                            to_string(dims(out_.outputs[i]))));
+  }
+}
+
 void Lowering::add(const Node& node, LKind kind, int y) {
   out_.ops.push_back({node.name, std::move(kind), y, false});
 }
@@ -131,6 +164,7 @@ LGraph Lowering::run() {
     out_.outputs.push_back(value(id));
     out_.output_names.push_back(graph_.value(id).name);
   }
+  refuse_empties();
   return std::move(out_);
 }
 

@@ -9,6 +9,7 @@
 
 #include "lir/lir.h"
 #include "ops/quantized.h"
+#include "ops/resize_places.h"
 
 namespace xrt::lite {
 
@@ -32,6 +33,10 @@ class Lowering {
   // A constant, or what a DequantizeLinear makes of one. `what` it is, for the refusal of others.
   Tensor numbers(const Node& node, std::size_t i, const char* what) const;
   bool has_input(const Node& node, std::size_t i) const { return node.input(i).valid(); }
+  // Whether an input is known to have no element, as an absent one's place is filled at times.
+  bool is_empty(const Node& node, std::size_t i) const;
+  // Throws kUnsupported where an op would have to read or write a tensor without elements.
+  void refuse_empties() const;
   void add(const Node& node, LKind kind, int y);
   [[noreturn]] void refuse(const Node& node, const std::string& why) const;
 
@@ -55,11 +60,14 @@ class Lowering {
   void pad(const Node& node);
   void expand(const Node& node);
   void reduce(const Node& node);
+  void reduce_elements(const Node& node, xrt_reduce_kind kind);
   void softmax(const Node& node);
   void layer_norm(const Node& node);
   void local_response(const Node& node);
   void gather(const Node& node);
   void resize(const Node& node);
+  ResizedAxis resized_axis(const Node& node, std::size_t axis, const Dims& from,
+                           const Dims& to) const;
   void arg(const Node& node);
   void lstm(const Node& node);
 

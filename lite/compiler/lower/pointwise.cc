@@ -47,7 +47,9 @@ void Lowering::pointwise(const Node& node) {
     return v;
   };
   int result = -1;
-  if (const EwOp* row = ew_op_of(op); row != nullptr && row->form == EwOp::Form::kUnary) {
+  if (op == "Sign" && integer) {  // the kernel's own is of floating point
+    result = clip(x(0), -1, 1);
+  } else if (const EwOp* row = ew_op_of(op); row != nullptr && row->form == EwOp::Form::kUnary) {
     result = b.op(row->op, x(0));
   } else if (row != nullptr) {
     if (row->form != EwOp::Form::kFold && in.size() != 2) refuse(node, "needs two inputs");
