@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/file.h"
@@ -19,6 +21,14 @@
 
 namespace xrt::lite {
 namespace {
+
+// Before anything is read: the model would be gone, and with it what it was compiled from.
+void refuse_model_as_output(const std::string& model, const std::filesystem::path& output) {
+  std::error_code error;  // where one of them does not exist
+  if (!std::filesystem::equivalent(model, output, error) || error) return;
+  throw cli::UsageError(
+      fmt::format("'{}' is the model: it would be written over", output.string()));
+}
 
 int compile_command(int argc, char** argv) {
   CLI::App app("Compiles a model to one file that the lite runtime runs", "xrt-lite-compile");
@@ -80,6 +90,14 @@ int compile_command(int argc, char** argv) {
       }
       options.dims[d.substr(0, at)] = size;
     }
+    const std::filesystem::path base = std::filesystem::path(output).replace_extension();
+    if (emit == "c") {
+      refuse_model_as_output(model, base.string() + ".c");
+      refuse_model_as_output(model, base.string() + ".h");
+    } else {
+      refuse_model_as_output(model, output);
+    }
+    if (!report.empty()) refuse_model_as_output(model, report);
     std::vector<std::string> notes;
     Graph graph = load_model(model);
     check_node_names(graph, "--keep-float", calibration.skip);
@@ -87,7 +105,6 @@ int compile_command(int argc, char** argv) {
     for (const std::string& n : notes) fmt::print(stderr, "note: {}\n", n);
     std::string bytes;
     if (emit == "c") {
-      const std::filesystem::path base = std::filesystem::path(output).replace_extension();
       const CSources sources = write_c(module, base.stem().string());
       output = base.string() + ".c";
       NewFile header(base.string() + ".h");

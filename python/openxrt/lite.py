@@ -15,13 +15,14 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
+from operator import index
 from os import PathLike, fspath
 from pathlib import Path
 
 import numpy as np
 
 from . import _command
-from ._core import Error
+from ._core import Error, InvalidArgument
 from .quantize import Samples, sample_folder
 
 _DTYPES = {
@@ -33,6 +34,9 @@ _DTYPES = {
     9: np.dtype(np.bool_),
     10: np.dtype(np.float16),
 }
+
+
+_MOST_THREADS = 1024
 
 
 class _Port(ctypes.Structure):
@@ -89,11 +93,15 @@ def compile(  # noqa: A001 (the name that users of compilers expect)
     symbols of the inputs; others are 1. `precision="int8"` quantises a model in floating point by
     `calibration`: samples, each a mapping from input names to arrays, or a folder of them.
     `clipping` is "minmax", "percentile", "entropy" or "mse". `report` names an HTML file that
-    shows the plan in memory and work. Raises openxrt.Error with the compiler's message, and
-    TypeError for a sample that is no mapping.
+    shows the plan in memory and work. Raises openxrt.Error with the compiler's message,
+    InvalidArgument where a file would be written over the model, and TypeError for an argument of
+    a wrong type, also a sample that is no mapping.
     """
     names = targets if isinstance(targets, str) else ",".join(targets)
-    command = [str(_binary_folder() / "xrt-lite-compile"), fspath(model), "-o", fspath(output)]
+    if dims is not None and not isinstance(dims, Mapping):
+        raise TypeError(f"dims is {type(dims).__name__}: a mapping from symbols to sizes is wanted")
+    source, target = _path(model, "model"), _path(output, "output")
+    command = [str(_binary_folder() / "xrt-lite-compile"), source, "-o", target]
     command += ["--targets", names, "--precision", precision, "--emit", emit]
     for symbol, size in (dims or {}).items():
         command += ["--dim", f"{symbol}={size}"]
@@ -144,17 +152,33 @@ def _check(lib: ctypes.CDLL, status: int, what: str) -> None:
         raise Error(f"{what}: {lib.xrt_lite_message(status).decode()}")
 
 
+def _path(path: object, what: str) -> str:
+    if not isinstance(path, (str, PathLike)):
+        raise TypeError(f"{what} is {type(path).__name__}: a path is wanted")
+    return os.fsdecode(path)
+
+
 class Model:
     """A compiled model. One run at a time; make a Model per thread."""
 
     def __init__(self, path: str | PathLike[str], threads: int = 1) -> None:
-        """Maps the file. Raises RuntimeError where it is refused."""
+        """Maps the file. Raises openxrt.Error where it is refused, and TypeError or InvalidArgument
+        for an argument that is no path and no number of threads."""
         self._context = ctypes.c_void_p()
         self._model = ctypes.c_void_p()
         self._threads = None
+        name = self._name = _path(path, "path")
+        try:
+            threads = index(threads)
+        except TypeError:
+            raise TypeError(f"threads={threads!r}: a whole number is wanted") from None
+        if not 0 <= threads <= _MOST_THREADS:
+            raise InvalidArgument(f"threads={threads}: a number up to {_MOST_THREADS} is wanted")
+        encoded = os.fsencode(name)
+        if b"\0" in encoded:
+            raise InvalidArgument(f"path {name!r} holds a null character")
         self._lib = lib = _library()
-        name = fspath(path)
-        _check(lib, lib.xrt_lite_load_file(name.encode(), None, ctypes.byref(self._model)), name)
+        _check(lib, lib.xrt_lite_load_file(encoded, None, ctypes.byref(self._model)), name)
         if threads > 1:
             self._threads = lib.xrt_lite_threads_create(threads)
         options = _ContextOptions(None, 0, self._threads)
@@ -170,7 +194,13 @@ class Model:
         for i in range(count):
             port = _Port()
             _check(self._lib, read(self._model, i, ctypes.byref(port)), "port")
-            ports[port.name.decode()] = (_DTYPES[port.dtype], tuple(port.dims[: port.rank]))
+            try:
+                name = port.name.decode()
+            except UnicodeDecodeError as error:
+                raise Error(
+                    f"{self._name}: the name {port.name!r} of a port is not UTF-8"
+                ) from error
+            ports[name] = (_DTYPES[port.dtype], tuple(port.dims[: port.rank]))
         return ports
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """openxrt.lite against NumPy."""
 
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -57,3 +59,44 @@ def test_says_what_is_wrong(model: Path, tmp_path: Path) -> None:
         openxrt.lite.Model(tmp_path / "junk.bin")
     with pytest.raises(RuntimeError, match="abacus"):
         openxrt.lite.compile(model, tmp_path / "x.bin", targets=["abacus"])
+
+
+def test_a_name_that_is_not_utf_8(model: Path, tmp_path: Path) -> None:
+    """In a file whose checksum is right."""
+    data = bytearray(model.with_suffix(".bin").read_bytes())
+    data[data.index(b"x\0")] = 0xFF
+    (meta_bytes,) = struct.unpack_from("<I", data, 16)
+    struct.pack_into("<I", data, 20, zlib.crc32(bytes(data[32:meta_bytes])))
+    (tmp_path / "odd.bin").write_bytes(data)
+    with pytest.raises(openxrt.Error, match=r"odd\.bin.*not UTF-8"):
+        openxrt.lite.Model(tmp_path / "odd.bin")
+
+
+def test_arguments_of_a_wrong_type(model: Path) -> None:
+    compiled = model.with_suffix(".bin")
+    with pytest.raises(TypeError, match="bytes: a path"):
+        openxrt.lite.Model(b"model.bin")
+    with pytest.raises(openxrt.InvalidArgument, match="null character"):
+        openxrt.lite.Model("model\0.bin")
+    with pytest.raises(TypeError, match=r"threads=1\.5"):
+        openxrt.lite.Model(compiled, threads=1.5)
+    for threads in (-1, 2**40):
+        with pytest.raises(openxrt.InvalidArgument, match=f"threads={threads}"):
+            openxrt.lite.Model(compiled, threads=threads)
+    with pytest.raises(TypeError, match="dims is int"):
+        openxrt.lite.compile(model, compiled, dims=5)
+    with pytest.raises(TypeError, match="model is bytes"):
+        openxrt.lite.compile(b"model.onnx", compiled)
+
+
+def test_the_model_is_not_written_over(model: Path, tmp_path: Path) -> None:
+    before = model.read_bytes()
+    (tmp_path / "link.bin").symlink_to(model)
+    for output, options in (
+        (model, {}),
+        (tmp_path / "link.bin", {}),
+        (tmp_path / "other.bin", {"report": model}),
+    ):
+        with pytest.raises(openxrt.InvalidArgument, match="is the model"):
+            openxrt.lite.compile(model, output, **options)
+        assert model.read_bytes() == before
