@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <span>
@@ -23,6 +24,10 @@
 
 namespace xrt {
 namespace {
+
+// The scale of what the weights are multiplied with is not known, and the product of both has to be
+// a normal number: room for one of 1/1024.
+constexpr float kLeastScale = 1024 * std::numeric_limits<float>::min();
 
 class DynamicQuantizer {
  public:
@@ -45,7 +50,11 @@ class DynamicQuantizer {
         ++summary.kept;
         continue;
       }
-      quantise(id);
+      if (!quantise(id)) {
+        ++summary.kept;
+        summary.too_small.push_back(node.name);
+        continue;
+      }
       ++summary.products;
     }
     for (const ValueId v : unused_) {
@@ -72,8 +81,9 @@ class DynamicQuantizer {
     return bytes_.emplace(a, Bytes{made[0], made[1], made[2]}).first->second;
   }
 
-  // int8 numbers [k, n] and a scale per column.
-  std::pair<ValueId, ValueId> weights(const Node& node) {
+  using Factors = std::pair<ValueId, ValueId>;
+  // int8 numbers [k, n] and a scale per column; none where the weights are too small.
+  Factors weights(const Node& node) {
     const ValueId id = node.input(1);
     const bool turned = node.op == "Gemm" && node.attr_int("transB", 0) != 0;
     const auto found = weights_.find({id, turned});
@@ -94,7 +104,8 @@ class DynamicQuantizer {
       w = Tensor::from<float>(DType::kFloat32, {k, n}, std::span<const float>(numbers));
     }
     const quantization::QuantisedBlocks blocks =
-        quantization::quantise_blocks(w, numbers, 0, {8, 0, true, false});
+        quantization::quantise_blocks(w, numbers, 0, {8, 0, true, false, kLeastScale});
+    if (blocks.too_small) return weights_.emplace(std::pair(id, turned), Factors()).first->second;
     const std::string name = graph_.value(id).name;
     return weights_
         .emplace(std::pair(id, turned),
@@ -103,10 +114,12 @@ class DynamicQuantizer {
         .first->second;
   }
 
-  void quantise(NodeId id) {
+  // False where the weights are too small.
+  bool quantise(NodeId id) {
     const Node node = graph_.node(id);
-    const Bytes& a = bytes_of(node.input(0));
     const auto [w, w_scale] = weights(node);
+    if (!w.valid()) return false;
+    const Bytes& a = bytes_of(node.input(0));
     const std::string name = graph_.value(node.output(0)).name;
     const ValueId sums = graph_.add_op("MatMulInteger", {a.q, w, a.zero}, {}, name + "/sums");
     const ValueId whole = graph_.add_op(
@@ -126,12 +139,13 @@ class DynamicQuantizer {
     replace_value(graph_, node.output(0), y);
     graph_.remove_node(id);
     if (!graph_.is_output(node.input(1))) unused_.insert(node.input(1));
+    return true;
   }
 
   Graph& graph_;
   const DynamicOptions& options_;
   std::map<ValueId, Bytes> bytes_;
-  std::map<std::pair<ValueId, bool>, std::pair<ValueId, ValueId>> weights_;
+  std::map<std::pair<ValueId, bool>, Factors> weights_;
   std::set<ValueId> unused_;  // weights
 };
 
