@@ -8,6 +8,7 @@ import atexit
 import os
 from collections.abc import Generator
 from concurrent.futures import Future, wait
+from threading import TIMEOUT_MAX
 from typing import Any
 
 from ._core import EngineError, SubmittedRun, end_visits
@@ -45,12 +46,12 @@ class Request(Future):
     def result(self, timeout: float | None = None) -> Any:
         """What the run computed; waits for it, or raises its error."""
         self._check_process()
-        return super().result(timeout)
+        return super().result(_waits(timeout))
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """The run's error, or None; waits for its end."""
         self._check_process()
-        return super().exception(timeout)
+        return super().exception(_waits(timeout))
 
     def __await__(self) -> Generator[Any, None, Any]:
         self._check_process()
@@ -88,6 +89,11 @@ class Request(Future):
             else:
                 self.set_result(outputs)
         _open.discard(self)
+
+
+def _waits(timeout: float | None) -> float | None:
+    """None where the wait is longer than a lock can be waited for: nobody sees its end."""
+    return None if timeout is not None and timeout > TIMEOUT_MAX else timeout
 
 
 _open: set[Request] = set()  # without an end yet

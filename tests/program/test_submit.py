@@ -159,7 +159,12 @@ def test_the_queue_and_cancel(identity: bytes, door: tuple[str, Door]) -> None:
         requests[2].result()
     with pytest.raises(TimeoutError):
         requests[1].result(timeout=0.01)
-    held.opened.set()
+    ended = threading.Timer(0.05, held.opened.set)
+    ended.start()
+    for endless in (float("inf"), 10**400, 1e300):
+        np.testing.assert_array_equal(requests[1].result(timeout=endless), -values[1])
+        assert requests[1].exception(timeout=endless) is None
+        held.wait_for(2)
     done = {requests.index(r) for r in as_completed(requests, timeout=60)}
     assert done == {0, 1, 2, 3}
     assert held.began == [0, 1, 3]

@@ -44,6 +44,12 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counted
 
 
+def test_what_is_no_module_is_refused() -> None:
+    for given in (None, 5, torch.relu, "model.onnx"):
+        with pytest.raises(TypeError, match=f"{type(given).__name__}: a torch.nn.Module is wanted"):
+            xt.XRTModule(given)
+
+
 def test_autocast_is_part_of_what_was_traced() -> None:
     """Also where a program for these arguments was made outside of it, or within it."""
     module = mlp().eval()

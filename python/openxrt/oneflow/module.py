@@ -379,6 +379,10 @@ class XRTModule(XRTModuleCore, nn.Module):
         calibration: Calibration | None,
     ) -> None:
         nn.Module.__init__(self)
+        if not isinstance(module, nn.Module | nn.Graph):
+            raise TypeError(
+                f"the module is {type(module).__name__}: a oneflow.nn.Module or Graph is wanted"
+            )
         named = sorted({"shapes", "ranges"} & options.keys())
         if named:
             raise InvalidArgument(

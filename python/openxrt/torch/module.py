@@ -124,6 +124,8 @@ class EngineModule(torch.nn.Module):
         **options: Any,
     ) -> None:
         super().__init__()
+        if not isinstance(module, torch.nn.Module):
+            raise TypeError(f"the module is {type(module).__name__}: a torch.nn.Module is wanted")
         # Shared, not copied: what changes in one is changed in the other.
         self._parameters = module._parameters
         self._buffers = module._buffers
