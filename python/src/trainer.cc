@@ -34,7 +34,14 @@ using Options = nb::dict;
 template <typename T>
 void take(Options& options, const char* key, T& field) {
   if (!options.contains(key)) return;
-  field = nb::cast<T>(options[key]);
+  const nb::object given = options[key];
+  try {
+    field = nb::cast<T>(given);
+  } catch (const nb::cast_error&) {
+    const std::string what = fmt::format("{} is {}, which is of a wrong type or too large", key,
+                                         nb::cast<std::string>(nb::repr(given)));
+    throw nb::type_error(what.c_str());
+  }
   nb::del(options[key]);
 }
 

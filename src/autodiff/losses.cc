@@ -12,10 +12,6 @@ namespace {
   throw Error(ErrorCode::kInvalidArgument, what);
 }
 
-bool takes_classes(const LossOptions& loss) {
-  return (loss.kind == "cross_entropy" && !loss.class_probabilities) || loss.kind == "nll";
-}
-
 Var reduced(const LossOptions& loss, Var each, std::int64_t rank) {
   if (loss.reduction == "mean") return mean(each, range(0, rank), false);
   if (loss.reduction == "sum") return sum(each, range(0, rank), false);
@@ -46,6 +42,10 @@ Var negative_log_likelihood(const LossOptions& loss, Var log_p, std::int64_t ran
 }
 
 }  // namespace
+
+bool takes_classes(const LossOptions& loss) {
+  return (loss.kind == "cross_entropy" && !loss.class_probabilities) || loss.kind == "nll";
+}
 
 Type target_type(const LossOptions& loss, const Type& prediction) {
   if (!takes_classes(loss)) return prediction;

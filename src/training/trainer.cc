@@ -14,6 +14,7 @@
 #include <optional>
 #include <utility>
 
+#include "autodiff/losses.h"
 #include "autodiff/training_graph.h"
 #include "exec/native_evaluator.h"
 #include "ir/rewrite.h"
@@ -53,6 +54,7 @@ struct Source {
 
 struct StepProgram {
   Signature signature;
+  std::int64_t classes = 0;  // that the target tells apart; 0: unknown, or none
   std::shared_ptr<Program> program;
   std::vector<Source> sources;
   std::vector<std::pair<std::size_t, std::size_t>> updates;  // output, state
@@ -136,6 +138,7 @@ class TrainerImpl final : public Trainer {
   double step(const std::map<std::string, Data>& inputs) override {
     if (schedule_) rate_ = schedule_(step_);
     StepProgram& step = program_for(inputs);
+    check_classes(inputs, step.classes);
     fill(step, inputs);
     std::vector<Data> outputs(step.program->outputs().size());
     outputs[0] = step.loss;
@@ -159,16 +162,19 @@ class TrainerImpl final : public Trainer {
   double loss(const std::map<std::string, Data>& inputs) override {
     const Signature signature = check_inputs(inputs);
     auto found = std::find_if(losses_.begin(), losses_.end(),
-                              [&](const auto& entry) { return entry.first == signature; });
+                              [&](const auto& entry) { return entry.signature == signature; });
     if (found == losses_.end()) {
       autodiff::OpenModel model{specialised(signature), {}, {}};
+      const std::int64_t classes = classes_of(model.graph);
       simplify(model.graph);
       Graph graph = autodiff::make_loss_graph(model, setup_, given_target(signature));
-      losses_.emplace_front(signature, Program::compile(std::move(graph), program_options()));
+      losses_.push_front(
+          {signature, classes, Program::compile(std::move(graph), program_options())});
       if (losses_.size() > kMaximumPrograms) losses_.pop_back();
       found = losses_.begin();
     }
-    return scalar_value(run_with_state(*found->second, inputs)[0].tensor());
+    check_classes(inputs, found->classes);
+    return scalar_value(run_with_state(*found->program, inputs)[0].tensor());
   }
 
   std::vector<Data> evaluate(const std::map<std::string, Data>& inputs) override {
@@ -313,6 +319,35 @@ class TrainerImpl final : public Trainer {
     return Type::tensor(signature.back().first, signature.back().second);
   }
 
+  // That the target of the loss tells apart; 0 where it holds none, or their number is not known.
+  std::int64_t classes_of(const Graph& graph) const {
+    const auto prediction = static_cast<std::size_t>(setup_.prediction);
+    if (!autodiff::takes_classes(setup_.loss) || prediction >= graph.outputs().size()) return 0;
+    const Type& type = graph.type(graph.outputs()[prediction]);
+    if (!type.has_rank() || type.rank() < 2 || !(*type.shape)[1].is_known()) return 0;
+    return (*type.shape)[1].value();
+  }
+
+  // Numbers of classes that there are not would be counted from the end, or be an error of a node
+  // that no model has.
+  void check_classes(const std::map<std::string, Data>& inputs, std::int64_t classes) const {
+    if (classes == 0) return;
+    const Tensor& target = inputs.at(autodiff::kTargetName).tensor();
+    const bool floats = target.dtype() == DType::kFloat32;
+    if (!target.on_host() || (!floats && !is_integer(target.dtype()))) return;
+    const std::vector<std::int64_t> whole =
+        floats ? std::vector<std::int64_t>() : target.to_int64();
+    for (std::int64_t i = 0; i < target.count(); ++i) {
+      const double given = floats ? double{target.data<float>()[i]}
+                                  : static_cast<double>(whole[static_cast<std::size_t>(i)]);
+      if (given == static_cast<double>(setup_.loss.ignore_index)) continue;
+      if (given >= 0 && given < static_cast<double>(classes) && given == std::floor(given))
+        continue;
+      fail(fmt::format("the target holds {} at element {}: the prediction has classes 0 to {}",
+                       given, i, classes - 1));
+    }
+  }
+
   // The model with inputs of these shapes.
   Graph specialised(const Signature& signature) const {
     Graph graph(model_.graph);
@@ -356,8 +391,10 @@ class TrainerImpl final : public Trainer {
   }
 
   StepProgram compile(Signature signature) const {
-    autodiff::TrainingGraph training = build_graph(specialised(signature), given_target(signature));
+    Graph model = specialised(signature);
     StepProgram step;
+    step.classes = classes_of(model);
+    autodiff::TrainingGraph training = build_graph(std::move(model), given_target(signature));
     step.signature = std::move(signature);
     if (options_.detect_anomaly) step.watched = training.graph;
     ProgramOptions program = program_options();
@@ -492,7 +529,12 @@ class TrainerImpl final : public Trainer {
   std::vector<std::string> parameters_;
   std::vector<std::string> inputs_;
   std::list<StepProgram> programs_;  // newest first
-  std::list<std::pair<Signature, std::shared_ptr<Program>>> losses_;
+  struct LossProgram {
+    Signature signature;
+    std::int64_t classes = 0;
+    std::shared_ptr<Program> program;
+  };
+  std::list<LossProgram> losses_;
   std::shared_ptr<Program> evaluation_;
   double rate_;
   std::int64_t step_ = 0;

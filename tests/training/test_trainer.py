@@ -552,6 +552,36 @@ def test_wrong_inputs_are_named() -> None:
         trainer.load_state_dict({"0.bias": np.zeros(3, np.float32)})
 
 
+def test_classes_that_there_are_not_are_named() -> None:
+    """PyTorch raises, too; -1 was taken for the last class."""
+    trainer = openxrt.Trainer(graph_of(mlp(torch.float32), ["n", 6], "float32"))
+    x, _ = batch(0)
+    before = trainer.state_dict()
+    good = np.array([0, 1, 2, 3, -100, 0, 1, 2])  # the fifth is ignored
+    logits = torch.from_numpy(trainer.evaluate(x)[0])
+    expected = torch.nn.functional.cross_entropy(logits, torch.from_numpy(good)).item()
+    assert abs(trainer.loss(x, target=good) - expected) < 1e-5
+    for wrong, text in ((-1, "-1"), (4, "4"), (2**40, "1099511627776"), (0.5, "0.5")):
+        target = good.astype(np.float32 if wrong == 0.5 else np.int64)
+        target[2] = wrong
+        message = rf"target holds {text} at element 2: the prediction has classes 0 to 3"
+        for call in (trainer.step, trainer.loss):
+            with pytest.raises(openxrt.InvalidArgument, match=message):
+                call(x, target=target)
+    for name, value in trainer.state_dict().items():
+        np.testing.assert_array_equal(value, before[name])
+    trainer.step(x, target=good.astype(np.int32))
+
+
+def test_a_setting_of_a_wrong_type_is_named() -> None:
+    for settings, message in (
+        ({"learning_rate": "a"}, "learning_rate is 'a'"),
+        ({"weight_decay": None}, "weight_decay is None"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            small_trainer(optimizer=optim.SGD(**settings))
+
+
 def test_an_anomaly_names_the_node_and_changes_nothing() -> None:
     graph = openxrt.Graph("logs")
     x = graph.add_input("x", "float32", [4])
