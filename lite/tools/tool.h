@@ -8,6 +8,7 @@
 #include <exception>
 #include <functional>
 
+#include "base/message.h"
 #include "cli/command.h"
 
 namespace xrt::lite {
@@ -23,10 +24,10 @@ inline int run_tool(CLI::App& app, int argc, char** argv, const std::function<in
   try {
     return body();
   } catch (const cli::UsageError& e) {
-    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), e.what());
+    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), told(e.what()).c_str());
     return cli::kUsage;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), e.what());
+    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), told(e.what()).c_str());
     return cli::kFailed;
   }
 }

@@ -238,7 +238,10 @@ void Reader::note_unreadable(const onnx::NodeProto& node, const Error& error) {
 
 void Reader::throw_unreadable() const {
   if (unreadable_.empty()) return;
-  constexpr std::size_t kMostOps = 50;
+  constexpr std::size_t kMostOps = 8;
+  const auto rest = [](std::size_t all) {
+    return all > kMostOps ? fmt::format("\n  and {} more ops", all - kMostOps) : std::string();
+  };
   std::string text;
   for (const Unreadable& op : unreadable_) {
     if (&op >= unreadable_.data() + kMostOps) break;
@@ -246,6 +249,7 @@ void Reader::throw_unreadable() const {
     text += fmt::format("{}: {}", op.first, op.reason);
     if (op.count > 1) text += fmt::format(" ({} nodes of this op)", op.count);
   }
+  text += rest(unreadable_.size());
   if (unreadable_.size() > 1) {
     text = fmt::format("{} ops cannot be read\n  {}", unreadable_.size(), text);
   }
@@ -253,8 +257,9 @@ void Reader::throw_unreadable() const {
   std::size_t shown = 0;
   for (const auto& [op, count] : foreign_) {
     if (++shown > kMostOps) break;
-    text += fmt::format("\n  {} ({} {})", op, count, count == 1 ? "node" : "nodes");
+    text += fmt::format("\n  {} ({} {})", shortened(op, 80), count, count == 1 ? "node" : "nodes");
   }
+  text += rest(foreign_.size());
   throw Error(ErrorCode::kUnsupported, text);
 }
 

@@ -220,6 +220,16 @@ def test_what_the_runtime_would_refuse(case: str, emit: str, tmp_path: Path) -> 
     assert not list(tmp_path.glob("out.*"))
 
 
+def test_a_long_name_is_cut(tmp_path: Path) -> None:
+    file = save(tmp_path, "g (float[4] x) => (float[4] y) { y=Hardmax(x) }")
+    model = onnx.load(file)
+    model.graph.node[0].name = "n" * 50000
+    onnx.save(model, file)
+    with pytest.raises(openxrt.Error, match=r"node 'nnn.*no kernel for this op") as caught:
+        openxrt.lite.compile(file, tmp_path / "out.bin")
+    assert len(str(caught.value)) < 1000
+
+
 def test_empty_parts_are_left_out(tmp_path: Path) -> None:
     file = save(
         tmp_path,

@@ -144,6 +144,30 @@ def test_all_unknown_ops_are_listed(shape: tuple[int | str, ...]) -> None:
         assert "node 'n3' (nobody.Widget)" in text
 
 
+@pytest.mark.parametrize("engine", ["native", "auto", ["checks_relu", "checks_nothing", "native"]])
+def test_long_lists_of_unknown_ops_are_cut(engine: str | list[str]) -> None:
+    """Also names, which engines repeat in their reasons."""
+    for wrong in (
+        [("Gizmo", "nobody")] * 2000,
+        [(f"Gizmo{i}", "nobody") for i in range(2000)],
+        [("Gizmo", "n" * 50000), ("Widget", "n" * 50000)],
+    ):
+        with pytest.raises(openxrt.Unsupported) as caught:
+            openxrt.load(chain(wrong), engine=engine)
+        text = str(caught.value)
+        assert f"no engine takes {len(wrong)} nodes" in text
+        assert len(text) < 1500
+    assert "Gizmo)" in text
+    both = [f"Frobnicate{i}" for i in range(2000)] + [(f"Gizmo{i}", "nobody") for i in range(9)]
+    with pytest.raises(openxrt.Unsupported) as caught:
+        openxrt.load(chain(both), engine=engine)
+    text = str(caught.value)
+    assert "2000 ops cannot be read" in text
+    assert "and 1992 more ops" in text
+    assert "and 1 more ops" in text
+    assert len(text) < 1500
+
+
 def test_unknown_ops_of_bodies_are_listed() -> None:
     def body(op: str, name: str) -> onnx.GraphProto:
         node = helper.make_node(op, ["x"], [f"{name}_y"], name=name, domain="nobody")
