@@ -12,6 +12,10 @@
 //
 // One step is one run of one program: loss, gradients and weight updates. Weights, optimizer states
 // and running statistics are inputs that their new values are written into.
+//
+// Thread-safety: the functions may be called by any thread. Steps, losses, evaluations and what
+// copies the state as a whole (set_state, save, load, model) are done one at a time: who comes
+// second waits. A schedule may call the trainer that asks it.
 #pragma once
 
 #include <cstdint>

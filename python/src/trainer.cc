@@ -183,7 +183,13 @@ class PyTrainer {
   void set_state(const nb::dict& values) {
     std::map<std::string, Tensor> tensors;
     for (const auto& [name, data] : convert(values)) tensors.emplace(name, data.tensor());
+    ReleasedGil release;
     trainer_->set_state(tensors);
+  }
+
+  Graph model() const {
+    ReleasedGil release;
+    return trainer_->model();
   }
 
   Trainer& trainer() const { return *trainer_; }
@@ -220,11 +226,17 @@ void bind_trainer(nb::module_& module) {
       .def("evaluate", &PyTrainer::evaluate, nb::arg("inputs"))
       .def("state", &PyTrainer::state, nb::arg("copy") = true)
       .def("set_state", &PyTrainer::set_state, nb::arg("values"))
-      .def("save", [](const PyTrainer& self,
-                      const std::filesystem::path& path) { self.trainer().save(path); })
-      .def("load", [](const PyTrainer& self,
-                      const std::filesystem::path& path) { self.trainer().load(path); })
-      .def("model", [](const PyTrainer& self) { return graph_object(self.trainer().model()); })
+      .def("save",
+           [](const PyTrainer& self, const std::filesystem::path& path) {
+             ReleasedGil release;
+             self.trainer().save(path);
+           })
+      .def("load",
+           [](const PyTrainer& self, const std::filesystem::path& path) {
+             ReleasedGil release;
+             self.trainer().load(path);
+           })
+      .def("model", [](const PyTrainer& self) { return graph_object(self.model()); })
       .def("explain", explain_trainer)
       .def("graph_text", [](const PyTrainer& self) { return self.trainer().graph_text(); })
       .def_prop_rw(

@@ -2,7 +2,6 @@
 #include "base/file.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -20,6 +19,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/at_fork.h"
 #include "base/interrupt.h"
 #include "xrt/error.h"
 
@@ -301,8 +301,9 @@ class LockFiles {
 
  private:
   LockFiles() {
-    ::pthread_atfork([] { process().mutex_.lock(); }, [] { process().mutex_.unlock(); },
-                     [] { process().leave(); });
+    at_fork({.before = [] { process().mutex_.lock(); },
+             .in_parent = [] { process().mutex_.unlock(); },
+             .in_child = [] { process().leave(); }});
   }
 
   void leave() {

@@ -25,6 +25,13 @@ class PerProcess {
     return before->object;  // another thread was first
   }
 
+ protected:
+  // No thread of this process has its object; those of the parents go too.
+  void destroy() {
+    const Made* next = made_.exchange(nullptr);
+    while (next != nullptr) next = std::unique_ptr<const Made>(next)->parents;
+  }
+
  private:
   struct Made {
     explicit Made(const Made* parents) : parents(parents) {}
@@ -35,6 +42,16 @@ class PerProcess {
   };
 
   std::atomic<Made*> made_ = nullptr;
+};
+
+// Likewise, as a member of an object, with which it ends: a lock that is held for long.
+template <typename T>
+class MemberPerProcess final : public PerProcess<T> {
+ public:
+  MemberPerProcess() = default;
+  ~MemberPerProcess() { this->destroy(); }
+  MemberPerProcess(const MemberPerProcess&) = delete;
+  MemberPerProcess& operator=(const MemberPerProcess&) = delete;
 };
 
 }  // namespace xrt

@@ -2,11 +2,11 @@
 #include "device/thread_gate.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "base/at_fork.h"
 #include "base/interrupt.h"
 #include "base/work_scope.h"
 #include "device/threads.h"
@@ -33,15 +33,17 @@ ThreadGate& ThreadGate::process() {
   static ThreadGate* const gate = [] {
     auto* made = new ThreadGate(default_thread_budget());
     // A child that fork() makes has one thread: the launches of the others never end there.
-    ::pthread_atfork([] { process().mutex_.lock(); }, [] { process().mutex_.unlock(); },
-                     [] {
-                       ThreadGate& gate = process();
-                       gate.used_ = 0;
-                       gate.pools_.clear();
-                       gate.line_.clear();
-                       ++gate.processes_;
-                       gate.mutex_.unlock();
-                     });
+    at_fork({.before = [] { process().mutex_.lock(); },
+             .in_parent = [] { process().mutex_.unlock(); },
+             .in_child =
+                 [] {
+                   ThreadGate& gate = process();
+                   gate.used_ = 0;
+                   gate.pools_.clear();
+                   gate.line_.clear();
+                   ++gate.processes_;
+                   gate.mutex_.unlock();
+                 }});
     return made;
   }();
   return *gate;

@@ -3,19 +3,30 @@
 // optimizer states, running statistics) are written over the old ones by aliases. Only where
 // anomalies are looked for has each variable a second buffer: the step writes there, and they
 // change places when all is well.
+//
+// What runs a program, or reads or writes the variables, is done by one thread at a time, which has
+// the turn; it may come back to the trainer within it, from a schedule or an op in Python. What
+// others may ask for meanwhile is guarded by mutex_, for moments only. A child that fork() made has
+// a turn of its own.
 #include "xrt/trainer.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <list>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "autodiff/losses.h"
 #include "autodiff/training_graph.h"
+#include "base/fork_mutex.h"
+#include "base/interrupt.h"
+#include "base/per_process.h"
 #include "exec/native_evaluator.h"
 #include "ir/rewrite.h"
 #include "ops/shape_inference.h"
@@ -37,6 +48,7 @@ struct State {
   Tensor next;  // only where anomalies are looked for
 };
 
+using Schedule = std::function<double(std::int64_t)>;
 using Signature = std::vector<std::pair<DType, Dims>>;
 
 // Where an input of a step's program comes from.
@@ -53,13 +65,11 @@ struct Source {
 };
 
 struct StepProgram {
-  Signature signature;
   std::int64_t classes = 0;  // that the target tells apart; 0: unknown, or none
   std::shared_ptr<Program> program;
   std::vector<Source> sources;
   std::vector<std::pair<std::size_t, std::size_t>> updates;  // output, state
-  std::vector<Data> inputs;
-  std::vector<Tensor> scalars;  // what kScalar inputs are
+  std::vector<Tensor> scalars;                               // what kScalar inputs are
   Tensor key, loss_scale, gradient_factor;
   Tensor loss;
   std::optional<std::size_t> finite;  // the output that tells whether weights were updated
@@ -106,6 +116,11 @@ autodiff::TrainingSetup setup_of(const TrainerOptions& options, const LossScale&
   return setup;
 }
 
+struct LossProgram {
+  std::int64_t classes = 0;  // as above
+  std::shared_ptr<Program> program;
+};
+
 class TrainerImpl final : public Trainer {
  public:
   TrainerImpl(Graph model, const TrainerOptions& options)
@@ -136,74 +151,88 @@ class TrainerImpl final : public Trainer {
   }
 
   double step(const std::map<std::string, Data>& inputs) override {
-    if (schedule_) rate_ = schedule_(step_);
-    StepProgram& step = program_for(inputs);
-    check_classes(inputs, step.classes);
-    fill(step, inputs);
-    std::vector<Data> outputs(step.program->outputs().size());
-    outputs[0] = step.loss;
-    if (options_.detect_anomaly) {
-      for (const auto& [output, state] : step.updates) outputs[output] = states_[state].next;
+    const Turn turn = take_turn();
+    if (const auto schedule = this->schedule()) {
+      const double rate = (*schedule)(step_count());
+      const std::lock_guard lock(mutex_);
+      rate_ = rate;
     }
-    step.program->run(step.inputs, outputs);
-    const double loss = scalar_value(outputs[0].tensor());
+    const std::shared_ptr<StepProgram> step = program_for(inputs);
+    check_classes(inputs, step->classes);
+    const std::vector<Data> values = values_of(*step, inputs);
+    std::vector<Data> outputs(step->program->outputs().size());
+    outputs[0] = step->loss;
     if (options_.detect_anomaly) {
-      check_finite(step, loss);
-      for (const auto& [output, state] : step.updates) {
+      for (const auto& [output, state] : step->updates) outputs[output] = states_[state].next;
+    }
+    step->program->run(values, outputs);
+    const double loss = scalar_value(outputs[0].tensor());
+    if (options_.detect_anomaly) check_finite(*step, values, loss);
+    const bool updated = !step->finite || *outputs[*step->finite].tensor().data<float>() > 0.5F;
+    const std::lock_guard lock(mutex_);
+    if (options_.detect_anomaly) {
+      for (const auto& [output, state] : step->updates) {
         std::swap(states_[state].now, states_[state].next);
       }
     }
-    const bool updated = !step.finite || *outputs[*step.finite].tensor().data<float>() > 0.5F;
     scale_.update(updated, step_);
     ++step_;
     return loss;
   }
 
   double loss(const std::map<std::string, Data>& inputs) override {
-    const Signature signature = check_inputs(inputs);
-    auto found = std::find_if(losses_.begin(), losses_.end(),
-                              [&](const auto& entry) { return entry.signature == signature; });
-    if (found == losses_.end()) {
-      autodiff::OpenModel model{specialised(signature), {}, {}};
-      const std::int64_t classes = classes_of(model.graph);
-      simplify(model.graph);
-      Graph graph = autodiff::make_loss_graph(model, setup_, given_target(signature));
-      losses_.push_front(
-          {signature, classes, Program::compile(std::move(graph), program_options())});
-      if (losses_.size() > kMaximumPrograms) losses_.pop_back();
-      found = losses_.begin();
-    }
-    check_classes(inputs, found->classes);
-    return scalar_value(run_with_state(*found->program, inputs)[0].tensor());
+    const Turn turn = take_turn();
+    const std::shared_ptr<LossProgram> made = loss_program(check_inputs(inputs));
+    check_classes(inputs, made->classes);
+    return scalar_value(run_with_state(*made->program, inputs)[0].tensor());
   }
 
   std::vector<Data> evaluate(const std::map<std::string, Data>& inputs) override {
-    if (!evaluation_) evaluation_ = Program::compile(Graph(model_.graph), program_options());
-    return run_with_state(*evaluation_, inputs);
+    const Turn turn = take_turn();
+    return run_with_state(*evaluation_program(), inputs);
   }
 
-  double learning_rate() const override { return rate_; }
+  double learning_rate() const override {
+    const std::lock_guard lock(mutex_);
+    return rate_;
+  }
   void set_learning_rate(double rate) override {
     if (!(rate >= 0)) fail("a learning rate must not be negative");
+    std::shared_ptr<const Schedule> before;  // it ends without the lock: its code is the user's
+    const std::lock_guard lock(mutex_);
     rate_ = rate;
-    schedule_ = {};
+    schedule_.swap(before);
   }
-  void set_schedule(std::function<double(std::int64_t)> schedule) override {
-    schedule_ = std::move(schedule);
+  void set_schedule(Schedule schedule) override {
+    std::shared_ptr<const Schedule> other;
+    if (schedule) other = std::make_shared<const Schedule>(std::move(schedule));
+    const std::lock_guard lock(mutex_);
+    schedule_.swap(other);
   }
-  std::int64_t step_count() const override { return step_; }
-  double loss_scale() const override { return scale_.value(); }
-  std::int64_t skipped_steps() const override { return scale_.skipped(); }
+  std::int64_t step_count() const override {
+    const std::lock_guard lock(mutex_);
+    return step_;
+  }
+  double loss_scale() const override {
+    const std::lock_guard lock(mutex_);
+    return scale_.value();
+  }
+  std::int64_t skipped_steps() const override {
+    const std::lock_guard lock(mutex_);
+    return scale_.skipped();
+  }
   std::vector<std::string> input_names() const override { return inputs_; }
   std::vector<std::string> parameter_names() const override { return parameters_; }
 
   std::map<std::string, Tensor> state() const override {
     std::map<std::string, Tensor> values;
+    const std::lock_guard lock(mutex_);
     for (const State& s : states_) values.emplace(s.name, s.now);
     return values;
   }
 
   void set_state(const std::map<std::string, Tensor>& values) override {
+    const Turn turn = take_turn();
     for (const auto& [name, value] : values) {
       const auto found = index_.find(name);
       if (found == index_.end()) fail(fmt::format("the training state has no '{}'", name));
@@ -220,11 +249,24 @@ class TrainerImpl final : public Trainer {
   }
 
   void save(const std::filesystem::path& path) const override {
-    write_checkpoint(path, {step_, rate_, scale_.is_used(), scale_.state(), state()});
+    const Turn turn = take_turn();
+    Checkpoint checkpoint{.step = 0,
+                          .learning_rate = 0,
+                          .scaled = scale_.is_used(),
+                          .loss_scale = {},
+                          .state = state()};
+    {
+      const std::lock_guard lock(mutex_);
+      checkpoint.step = step_;
+      checkpoint.learning_rate = rate_;
+      checkpoint.loss_scale = scale_.state();
+    }
+    write_checkpoint(path, checkpoint);
   }
 
   void load(const std::filesystem::path& path) override {
     const Checkpoint checkpoint = read_checkpoint(path);
+    const Turn turn = take_turn();
     std::string missing;
     for (const State& s : states_) {
       if (!checkpoint.state.contains(s.name)) missing = s.name;
@@ -237,12 +279,14 @@ class TrainerImpl final : public Trainer {
                   fmt::format("checkpoint '{}' is of another model or optimizer: {}", path.string(),
                               error.what()));
     }
+    const std::lock_guard lock(mutex_);
     step_ = checkpoint.step;
     rate_ = checkpoint.learning_rate;
     scale_.restore(checkpoint.loss_scale, checkpoint.scaled);
   }
 
   Graph model() const override {
+    const Turn turn = take_turn();
     Graph graph(model_.graph.name());
     graph.opsets() = model_.graph.opsets();
     graph.metadata() = model_.graph.metadata();
@@ -260,14 +304,15 @@ class TrainerImpl final : public Trainer {
   }
 
   Explanation explain() override {
-    Explanation explanation = newest().program->explain();
+    Explanation explanation = newest()->program->explain();
+    const std::lock_guard lock(mutex_);
     if (scale_.is_used()) {
       explanation.notes.push_back(fmt::format("loss scale {:g}: {} of {} steps were skipped",
                                               scale_.value(), scale_.skipped(), step_));
     }
     return explanation;
   }
-  std::string graph_text() const override { return newest().program->graph_text(); }
+  std::string graph_text() const override { return newest()->program->graph_text(); }
 
  private:
   // `initial` belongs to the trainer from here on.
@@ -281,9 +326,25 @@ class TrainerImpl final : public Trainer {
     }
   }
 
-  const StepProgram& newest() const {
+  using Turn = std::unique_lock<std::recursive_timed_mutex>;
+
+  // Waits until no other thread has it, or the user interrupts.
+  Turn take_turn() const {
+    constexpr std::chrono::milliseconds kPatience{50};
+    Turn turn(turn_.get(), std::defer_lock);
+    while (!turn.try_lock_for(kPatience)) throw_if_interrupted();
+    return turn;
+  }
+
+  std::shared_ptr<const Schedule> schedule() const {
+    const std::lock_guard lock(mutex_);
+    return schedule_;
+  }
+
+  std::shared_ptr<const StepProgram> newest() const {
+    const std::lock_guard lock(mutex_);
     if (programs_.empty()) fail("no step has been made: there is no training program yet");
-    return programs_.front();
+    return programs_.front().second;
   }
 
   ProgramOptions program_options() const {
@@ -378,24 +439,63 @@ class TrainerImpl final : public Trainer {
     return autodiff::make_training_graph(open, setup_, optimizer_, target, simplify);
   }
 
-  StepProgram& program_for(const std::map<std::string, Data>& inputs) {
-    Signature signature = check_inputs(inputs);
-    for (auto it = programs_.begin(); it != programs_.end(); ++it) {
-      if (it->signature != signature) continue;
-      programs_.splice(programs_.begin(), programs_, it);
-      return programs_.front();
-    }
-    programs_.push_front(compile(std::move(signature)));
-    if (programs_.size() > kMaximumPrograms) programs_.pop_back();
-    return programs_.front();
+  // Of a list with the newest first: what it has for `signature`, which is the newest now, or null.
+  template <typename Entry>
+  std::shared_ptr<Entry> find(std::list<std::pair<Signature, std::shared_ptr<Entry>>>& entries,
+                              const Signature& signature) {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(entries.begin(), entries.end(),
+                                    [&](const auto& entry) { return entry.first == signature; });
+    if (found == entries.end()) return nullptr;
+    entries.splice(entries.begin(), entries, found);
+    return found->second;
   }
 
-  StepProgram compile(Signature signature) const {
+  // The oldest one goes where there are too many; who has it keeps it.
+  template <typename Entry>
+  void keep(std::list<std::pair<Signature, std::shared_ptr<Entry>>>& entries, Signature signature,
+            std::shared_ptr<Entry> entry) {
+    std::list<std::pair<Signature, std::shared_ptr<Entry>>> gone;  // ends without the lock
+    const std::lock_guard lock(mutex_);
+    entries.emplace_front(std::move(signature), std::move(entry));
+    if (entries.size() > kMaximumPrograms) gone.splice(gone.end(), entries, --entries.end());
+  }
+
+  std::shared_ptr<StepProgram> program_for(const std::map<std::string, Data>& inputs) {
+    const Signature signature = check_inputs(inputs);
+    if (auto found = find(programs_, signature)) return found;
+    auto step = std::make_shared<StepProgram>(compile(signature));
+    keep(programs_, signature, step);
+    return step;
+  }
+
+  std::shared_ptr<LossProgram> loss_program(const Signature& signature) {
+    if (auto found = find(losses_, signature)) return found;
+    autodiff::OpenModel model{specialised(signature), {}, {}};
+    auto made = std::make_shared<LossProgram>();
+    made->classes = classes_of(model.graph);
+    simplify(model.graph);
+    Graph graph = autodiff::make_loss_graph(model, setup_, given_target(signature));
+    made->program = Program::compile(std::move(graph), program_options());
+    keep(losses_, signature, made);
+    return made;
+  }
+
+  std::shared_ptr<Program> evaluation_program() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (evaluation_) return evaluation_;
+    }
+    std::shared_ptr<Program> made = Program::compile(Graph(model_.graph), program_options());
+    const std::lock_guard lock(mutex_);
+    return evaluation_ = std::move(made);
+  }
+
+  StepProgram compile(const Signature& signature) const {
     Graph model = specialised(signature);
     StepProgram step;
     step.classes = classes_of(model);
     autodiff::TrainingGraph training = build_graph(std::move(model), given_target(signature));
-    step.signature = std::move(signature);
     if (options_.detect_anomaly) step.watched = training.graph;
     ProgramOptions program = program_options();
     if (!options_.detect_anomaly) program.aliases = training.aliases;
@@ -403,7 +503,6 @@ class TrainerImpl final : public Trainer {
     for (const Port& port : step.program->inputs()) {
       step.sources.push_back(source_of(port, training, step));
     }
-    step.inputs.resize(step.sources.size());
     const std::vector<Port>& outputs = step.program->outputs();
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       for (const auto& [input, output] : training.aliases) {
@@ -446,7 +545,38 @@ class TrainerImpl final : public Trainer {
     return {Source::Kind::kScalar, i};
   }
 
-  void fill(StepProgram& step, const std::map<std::string, Data>& inputs) {
+  // Of the step's program. Its scalars are written.
+  std::vector<Data> values_of(StepProgram& step, const std::map<std::string, Data>& inputs) {
+    write_scalars(step);
+    std::vector<Data> values(step.sources.size());
+    for (std::size_t i = 0; i < step.sources.size(); ++i) {
+      const Source& source = step.sources[i];
+      switch (source.kind) {
+        case Source::Kind::kData:
+          values[i] = inputs.at(inputs_[source.index]);
+          break;
+        case Source::Kind::kState:
+          values[i] = states_[source.index].now;
+          break;
+        case Source::Kind::kScalar:
+          values[i] = step.scalars[source.index];
+          break;
+        case Source::Kind::kKey:
+          values[i] = step.key;
+          break;
+        case Source::Kind::kLossScale:
+          values[i] = step.loss_scale;
+          break;
+        case Source::Kind::kGradientFactor:
+          values[i] = step.gradient_factor;
+          break;
+      }
+    }
+    return values;
+  }
+
+  void write_scalars(StepProgram& step) {
+    const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < step.scalars.size(); ++i) {
       const std::int64_t updates = step_ - scale_.skipped();
       put(step.scalars[i], optimizer_.scalars()[i].value(updates + 1, rate_));
@@ -460,32 +590,9 @@ class TrainerImpl final : public Trainer {
       key = (key ^ key >> 32U) * 0xBF58476D1CE4E5B9U;
       *step.key.data<std::uint32_t>() = static_cast<std::uint32_t>(key >> 32U);
     }
-    for (std::size_t i = 0; i < step.sources.size(); ++i) {
-      const Source& source = step.sources[i];
-      switch (source.kind) {
-        case Source::Kind::kData:
-          step.inputs[i] = inputs.at(inputs_[source.index]);
-          break;
-        case Source::Kind::kState:
-          step.inputs[i] = states_[source.index].now;
-          break;
-        case Source::Kind::kScalar:
-          step.inputs[i] = step.scalars[source.index];
-          break;
-        case Source::Kind::kKey:
-          step.inputs[i] = step.key;
-          break;
-        case Source::Kind::kLossScale:
-          step.inputs[i] = step.loss_scale;
-          break;
-        case Source::Kind::kGradientFactor:
-          step.inputs[i] = step.gradient_factor;
-          break;
-      }
-    }
   }
 
-  void check_finite(const StepProgram& step, double loss) const {
+  void check_finite(const StepProgram& step, const std::vector<Data>& values, double loss) const {
     std::string what;
     if (!std::isfinite(loss)) what = fmt::format("the loss is {}", loss);
     for (const auto& [output, state] : step.updates) {
@@ -496,7 +603,7 @@ class TrainerImpl final : public Trainer {
     if (what.empty()) return;
     std::map<std::string, Data> inputs;
     for (std::size_t i = 0; i < step.sources.size(); ++i) {
-      inputs.emplace(step.program->inputs()[i].name, step.inputs[i]);
+      inputs.emplace(step.program->inputs()[i].name, values[i]);
     }
     fail(fmt::format("step {}: {}: {}. The weights are as they were before the step", step_, what,
                      find_not_finite(*step.watched, inputs)));
@@ -528,17 +635,14 @@ class TrainerImpl final : public Trainer {
   std::map<std::string, std::size_t> index_;
   std::vector<std::string> parameters_;
   std::vector<std::string> inputs_;
-  std::list<StepProgram> programs_;  // newest first
-  struct LossProgram {
-    Signature signature;
-    std::int64_t classes = 0;
-    std::shared_ptr<Program> program;
-  };
-  std::list<LossProgram> losses_;
+  mutable MemberPerProcess<std::recursive_timed_mutex> turn_;
+  mutable ForkMutex mutex_;  // of all below, of scale_, and of which tensors states_ has
+  std::list<std::pair<Signature, std::shared_ptr<StepProgram>>> programs_;  // newest first
+  std::list<std::pair<Signature, std::shared_ptr<LossProgram>>> losses_;
   std::shared_ptr<Program> evaluation_;
   double rate_;
   std::int64_t step_ = 0;
-  std::function<double(std::int64_t)> schedule_;
+  std::shared_ptr<const Schedule> schedule_;  // null: none
 };
 
 }  // namespace

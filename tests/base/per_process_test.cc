@@ -5,12 +5,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "base/file.h"
+#include "base/fork_mutex.h"
 
 namespace xrt {
 namespace {
@@ -47,6 +52,73 @@ TEST(PerProcess, AChildHasOneOfItsOwnWhoseLockIsFree) {
               });
             }),
             0);
+}
+
+TEST(PerProcess, AMemberEndsWithItsObject) {
+  struct Counted {
+    Counted() { ++alive(); }
+    ~Counted() { --alive(); }
+    static int& alive() {
+      static int count = 0;
+      return count;
+    }
+  };
+  {
+    MemberPerProcess<Counted> member;
+    member.get();
+    EXPECT_EQ(Counted::alive(), 1);
+  }
+  EXPECT_EQ(Counted::alive(), 0);
+}
+
+// Beside threads that take the lock all the time, and change two numbers together with it.
+template <typename Mutex>
+void fork_beside_holders() {
+  Mutex mutex;
+  volatile int first = 0;
+  volatile int second = 0;
+  std::atomic<bool> ends = false;
+  std::vector<std::jthread> holders;
+  for (int i = 0; i < 2; ++i) {
+    holders.emplace_back([&] {
+      while (!ends) {
+        const std::lock_guard lock(mutex);
+        first = first + 1;
+        for (int turn = 0; turn < 1000; ++turn) second = first;
+      }
+    });
+  }
+  for (int turn = 0; turn < 50; ++turn) {
+    EXPECT_EQ(in_child([&] {
+                const std::lock_guard lock(mutex);
+                return first == second ? 0 : 1;
+              }),
+              0);
+  }
+  ends = true;
+}
+
+TEST(ForkMutex, AChildFindsItFree) { fork_beside_holders<ForkMutex>(); }
+TEST(ForkMutex, AlsoOneThatReadersShare) { fork_beside_holders<SharedForkMutex>(); }
+
+TEST(ForkMutex, WhoHoldsOneMayForkAndTakeAnother) {
+  ForkMutex mutex;
+  ForkMutex other;
+  const auto start = std::chrono::steady_clock::now();
+  {
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(in_child([&] {
+                const std::lock_guard within(other);
+                return 0;
+              }),
+              0);
+  }
+  EXPECT_EQ(in_child([&] {
+              const std::lock_guard lock(mutex);
+              return 0;
+            }),
+            0);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
 }
 
 class ForkedLock : public testing::Test {

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -595,3 +596,42 @@ def test_an_anomaly_names_the_node_and_changes_nothing() -> None:
     np.testing.assert_array_equal(trainer.state_dict()["w"], [1, 2, -1, 1])
     with pytest.raises(openxrt.InvalidArgument, match="input 'x' holds inf at element 1"):
         trainer.step(np.array([1, np.inf, 1, 1], np.float32), target=np.zeros(4, np.float32))
+
+
+def test_steps_of_several_threads() -> None:
+    """More sizes than programs are kept: each step is its own, and none is lost."""
+    program = """
+        import threading
+        import numpy as np, onnx.parser, openxrt
+        text = '''<ir_version: 10, opset_import: ["" : 21]> g (float[N,1] x) => (float[N,1] y)
+            <float[1,1] w = {0}> { y = MatMul(x, w) }'''
+        model = onnx.parser.parse_model(text).SerializeToString()
+        trainer = openxrt.Trainer(
+            model, loss="mse", optimizer=openxrt.optim.SGD(learning_rate=0.0), engine="native"
+        )
+        wrong = []
+        def work(first):
+            for turn in range(120):
+                rows = 1 + (first + turn) % 20
+                z = np.ones((rows, 1), np.float32)
+                if turn % 10 == 0:
+                    wrong.extend(trainer.evaluate(z)[0].ravel())
+                    trainer.learning_rate, trainer.state_dict()
+                loss = trainer.step(z, target=rows * z)
+                if abs(loss - rows * rows) > 1e-3 * rows * rows:
+                    wrong.append((rows, loss))
+        threads = [threading.Thread(target=work, args=[7 * i]) for i in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        print([value for value in wrong if value != 0], trainer.step_count)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout.strip() == "[] 360", (done.returncode, done.stderr)
