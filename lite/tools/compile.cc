@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -102,7 +103,7 @@ int compile_command(int argc, char** argv) {
     Graph graph = load_model(model);
     check_node_names(graph, "--keep-float", calibration.skip);
     const Module module = compile(std::move(graph), options, notes);
-    for (const std::string& n : notes) fmt::print(stderr, "note: {}\n", n);
+    for (const std::string& n : notes) std::fputs(fmt::format("note: {}\n", n).c_str(), stderr);
     std::string bytes;
     if (emit == "c") {
       const CSources sources = write_c(module, base.stem().string());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <map>
 
 #include "base/file.h"
@@ -79,7 +80,7 @@ int run_command(int argc, char** argv) {
     const std::vector<Data> values = cli::make_inputs(model.inputs(), input_options, notes);
     std::vector<Tensor> inputs, outputs = model.allocate_outputs();
     for (const Data& d : values) inputs.push_back(d.tensor());
-    for (const std::string& n : notes) fmt::print(stderr, "note: {}\n", n);
+    for (const std::string& n : notes) std::fputs(fmt::format("note: {}\n", n).c_str(), stderr);
     model.bind(inputs, outputs);
     model.run();
     fmt::print("loaded in {}\n", cli::time_text(load));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -53,7 +55,7 @@ std::string environment() {
 }
 
 int report(const char* kind, const std::string& message, int code) {
-  fmt::print(stderr, "xrt: {}{}\n", kind, told(message));
+  tell("xrt: {}{}\n", kind, told(message));
   return code;
 }
 
@@ -105,9 +107,20 @@ std::string unknown_flag(const CLI::App& app, int argc, const char* const* argv)
   return {};
 }
 
+// Standard input, output and error that are closed: the first files that are opened would get their
+// numbers, and what is said the files. Input and output stay of no use, and using them an error.
+void occupy_standard_files() {
+  for (const int file : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(file, F_GETFD) >= 0) continue;
+    // It gets this number, which is the lowest one free.
+    if (::open("/dev/null", file == STDOUT_FILENO ? O_RDONLY : O_WRONLY) != file) return;
+  }
+}
+
 }  // namespace
 
 int run_command_line(int argc, const char* const* argv) {
+  occupy_standard_files();
   // Beyond `ulimit -f` a write is an error then, and does not end the command without a word.
   std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app("Run one neural network on many engines.", "xrt");
@@ -130,8 +143,11 @@ int run_command_line(int argc, const char* const* argv) {
   add_serve(app, chosen);
   add_generate(app, chosen);
   if (argc < 2) {
-    fmt::print("{}", app.help());
-    return kUsage;
+    const Command help = [&] {
+      fmt::print("{}", app.help());
+      return static_cast<int>(kUsage);
+    };
+    return flushed(run_chosen(help, argc, argv));
   }
   try {
     app.parse(argc, argv);

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "cli/text.h"
+
 namespace xrt::cli {
 
 using std::chrono::duration_cast;
@@ -46,17 +48,17 @@ void Progress::watch() {
   while (!changed_.wait_for(lock, wait, [this] { return done_; })) {
     const auto passed = duration_cast<seconds>(steady_clock::now() - start).count();
     if (terminal) {
-      fmt::print(stderr, "\r\x1b[K{}{} … {} s", what_, detail_, passed);
+      tell("\r\x1b[K{}{} … {} s", what_, detail_, passed);
       std::fflush(stderr);
       wait = seconds(1);
     } else {
-      fmt::print(stderr, "{}{} ... {} s\n", what_, detail_, passed);
+      tell("{}{} ... {} s\n", what_, detail_, passed);
       wait = seconds(10);
     }
     shown = true;
   }
   if (shown && terminal) {
-    fmt::print(stderr, "\r\x1b[K");
+    tell("\r\x1b[K");
     std::fflush(stderr);
   }
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdio>
 #include <cstring>
 #include <sstream>
 
@@ -20,6 +21,8 @@ std::size_t width_of(const std::string& text) {
 }
 
 }  // namespace
+
+void tell(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
 std::string table(const std::vector<std::vector<std::string>>& rows,
                   const std::vector<std::size_t>& right) {

@@ -2,11 +2,23 @@
 // Text for terminals: aligned tables, byte counts and times.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace xrt::cli {
+
+// Writes to standard error. What cannot be written is dropped: no command fails because a note of
+// it was not read.
+void tell(const std::string& text);
+
+template <typename... T>
+void tell(fmt::format_string<T...> format, T&&... arguments) {
+  tell(fmt::format(format, std::forward<T>(arguments)...));
+}
 
 // Columns aligned by content; the first row is the head. Columns named in `right` (by index) are
 // aligned to the right. Every line ends with a newline and begins with two spaces.

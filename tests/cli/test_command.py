@@ -258,6 +258,26 @@ def test_a_full_disk_is_no_success(model: Path, arguments: list[str]) -> None:
     assert "internal error" not in result.stderr
 
 
+@pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full", "0>&- 1>&- 2>&-"])
+def test_standard_error_that_cannot_be_written(model: Path, tmp_path: Path, closed: str) -> None:
+    """Notes are dropped, results are written; the numbers of closed files are no other file's."""
+    program = next(path for path in _command.programs() if path.is_file())
+
+    def status(words: str) -> int:
+        command = f"exec {shlex.quote(str(program))} {words} {closed}"
+        return subprocess.run(["sh", "-c", command], capture_output=True, check=False).returncode
+
+    outputs = tmp_path / "outputs.npz"
+    code = FAILED if "1>&-" in closed else OK
+    assert status(f"run {model} -e native --dim N=2 -o {outputs}") == code
+    assert np.load(outputs)["total"].shape == (2, 3)
+    assert status(f"inspect {model} -e native --html {tmp_path / 'page.html'}") == code
+    assert (tmp_path / "page.html").read_text().startswith("<!")
+    assert status("engines") == code
+    assert status("run missing.onnx") in (USAGE, FAILED)
+    assert status("") == (FAILED if "1>&-" in closed else USAGE)
+
+
 def test_files_that_are_written(model: Path, tmp_path: Path) -> None:
     """Links stay links, pipes stay pipes, the process's mask decides who may read."""
     link, page = tmp_path / "link.html", tmp_path / "page.html"

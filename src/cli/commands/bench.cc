@@ -112,7 +112,7 @@ void add_peers(const Options& options, const std::vector<Data>& inputs,
       // A peer that was asked for by name must be there; the default set is what can be had.
       if (!options.peers.empty())
         throw EngineUnavailable(fmt::format("peer {}: {}", name, error.what()));
-      fmt::print(stderr, "note: peer {} is left out: {}\n", name, error.what());
+      tell("note: peer {} is left out: {}\n", name, error.what());
     }
   }
 }
@@ -229,7 +229,7 @@ int execute(const Options& options) {
   std::vector<std::string> notes;
   const std::vector<Data> inputs =
       make_inputs(contenders.front().program->inputs(), options.inputs, notes);
-  for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : notes) tell("note: {}\n", note);
   const TemporaryFolder folder("bench");  // for what peers read and write
   if (options.with_peers || !options.peers.empty()) {
     add_peers(options, inputs, folder, contenders);
@@ -252,8 +252,8 @@ int execute(const Options& options) {
   if (options.tolerance >= 0) {
     for (const Contender& contender : contenders) {
       if (contender.difference && !(*contender.difference <= options.tolerance)) {
-        fmt::print(stderr, "xrt: {} differs from {} by {:.3g} of the output's range\n",
-                   contender.name, contenders.front().name, *contender.difference);
+        tell("xrt: {} differs from {} by {:.3g} of the output's range\n", contender.name,
+             contenders.front().name, *contender.difference);
         return kMismatch;
       }
     }

@@ -167,7 +167,7 @@ int execute(const Options& options) {
   try {
     return write_table(options, calibrated(options));
   } catch (const Interrupted& interrupted) {
-    fmt::print(stderr, "xrt: {}\n", interrupted.what());
+    tell("xrt: {}\n", interrupted.what());
     return kInterrupted;
   }
 }

@@ -120,7 +120,7 @@ int execute(const Options& options) {
   }
   std::vector<std::string> notes;
   const std::vector<Data> inputs = make_inputs(ports, options.inputs, notes);
-  for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : notes) tell("note: {}\n", note);
   const EngineDifference found = compare_engines(graph, inputs, compare_options);
 
   const bool outputs_differ = !(found.outputs_error <= options.tolerance);

@@ -399,8 +399,8 @@ int execute_eval(const Options& options) {
     return run_eval(options, samples);
   } catch (const Error&) {
     if (!interrupts.came()) throw;
-    fmt::print(stderr, "xrt: interrupted after {}{}\n", plural(samples, "sample"),
-               options.json.empty() ? "" : fmt::format(": {} is not written", options.json));
+    tell("xrt: interrupted after {}{}\n", plural(samples, "sample"),
+         options.json.empty() ? "" : fmt::format(": {} is not written", options.json));
     return kInterrupted;
   }
 }

@@ -185,7 +185,7 @@ int execute(const Options& options) {
   if (runs > 0) {
     std::vector<std::string> notes;
     const std::vector<Data> inputs = make_inputs(program.inputs(), options.inputs, notes);
-    for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
+    for (const std::string& note : notes) tell("note: {}\n", note);
     const Progress progress("running");
     for (int i = 0; i < runs; ++i) {
       std::vector<Data> outputs;
@@ -197,11 +197,10 @@ int execute(const Options& options) {
   if (!options.html.empty()) {
     write_output_file(options.html,
                       report::html(explanation, program.inputs(), program.outputs(), title));
-    fmt::print(stderr, "wrote {}\n", options.html);
+    tell("wrote {}\n", options.html);
   }
   if (!options.placement.program.dump_dir.empty()) {
-    fmt::print(stderr, "wrote passes and functions to {}\n",
-               options.placement.program.dump_dir.string());
+    tell("wrote passes and functions to {}\n", options.placement.program.dump_dir.string());
   }
   if (options.json) {
     fmt::print("{}\n", explanation.to_json());

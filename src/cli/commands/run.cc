@@ -94,7 +94,7 @@ bool matches(const Options& options, const std::map<std::string, Tensor>& result
           fmt::format("--expect {}: the program has no output '{}'", options.expect, name));
     }
     const Difference difference = compare(result->second, tensor, options.rtol, options.atol);
-    fmt::print(stderr, "{}: {}\n", name, difference.text);
+    tell("{}: {}\n", name, difference.text);
     all = all && difference.within;
   }
   return all;
@@ -110,7 +110,7 @@ int execute(const Options& options) {
   Program& program = *loaded.program;
   std::vector<std::string> notes;
   const std::vector<Data> inputs = make_inputs(program.inputs(), options.inputs, notes);
-  for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : notes) tell("note: {}\n", note);
 
   program.enable_profile(!options.profile.empty());
   std::vector<Data> outputs;
