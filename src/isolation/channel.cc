@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "isolation/channel.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -44,7 +45,7 @@ bool read_all(int file, std::byte* to, std::size_t bytes) {
 }
 
 Descriptor file_of(std::span<const std::string_view> content) {
-  Descriptor file(::memfd_create("xrt-message", MFD_CLOEXEC));
+  Descriptor file(beyond_standard(::memfd_create("xrt-message", MFD_CLOEXEC)));
   bool whole = file.get() >= 0;
   for (const std::string_view piece : content) whole = whole && write_all(file.get(), piece);
   if (!whole) {
@@ -60,6 +61,15 @@ union FileNote {
 };
 
 }  // namespace
+
+int beyond_standard(int number) {
+  if (number < 0 || number > STDERR_FILENO) return number;
+  const int moved = ::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int error = errno;
+  ::close(number);
+  errno = error;
+  return moved;
+}
 
 Descriptor::~Descriptor() {
   if (number_ >= 0) ::close(number_);

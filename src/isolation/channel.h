@@ -31,6 +31,11 @@ class Descriptor {
   int number_;
 };
 
+// `number`, of which this is the only owner, or another one for the same file if it is that of
+// standard input, output or error: where those are closed, what a library prints would go there.
+// -1 for -1, and where there is no other one; errno says why.
+int beyond_standard(int number);
+
 struct Received {
   MessageHead head;
   Tensor content;   // uint8, aligned to 64 bytes, in memory of this process's own

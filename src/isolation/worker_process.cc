@@ -82,6 +82,9 @@ struct SpawnActions {
   explicit SpawnActions(int socket) : files(), attributes() {
     ::posix_spawn_file_actions_init(&files);
     ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (::fcntl(STDERR_FILENO, F_GETFD) < 0) {
+      ::posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    }
     // What a library prints is no output of this program.
     ::posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
     ::posix_spawn_file_actions_adddup2(&files, socket, kSocketInWorker);
@@ -115,8 +118,11 @@ std::shared_ptr<WorkerProcess> WorkerProcess::start(const std::vector<std::strin
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
     fail("its worker cannot be started: " + system_cause(errno));
   }
-  Descriptor own(pair[0]);
-  Descriptor given(pair[1]);
+  Descriptor own(beyond_standard(pair[0]));
+  Descriptor given(beyond_standard(pair[1]));
+  if (own.get() < 0 || given.get() < 0) {
+    fail("its worker cannot be started: " + system_cause(errno));
+  }
   ::setsockopt(own.get(), SOL_SOCKET, SO_SNDTIMEO, &kSendTime, sizeof(kSendTime));
   std::vector<std::string> words = command;
   words.insert(words.end(), {std::to_string(kSocketInWorker), engine, std::to_string(::getpid())});

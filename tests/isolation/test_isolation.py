@@ -352,3 +352,33 @@ def test_ctrl_c_ends_a_run(model: Path) -> None:
         print("works")
     """)
     assert python(code, str(model)).split() == ["interrupted", "works"]
+
+
+@pytest.mark.parametrize("closed", ["2", "1, 2", "0, 1, 2"])
+def test_standard_files_that_are_closed(closed: str, tmp_path: Path) -> None:
+    """Their numbers are neither the socket's nor the memory's: what a library prints goes there."""
+    path = save_model(tmp_path / "model.onnx")
+    x = np.ones((2, SIZE), np.float32)
+    np.save(tmp_path / "x.npy", x)
+    code = f"""
+        import os, sys
+        folder = sys.argv[1]
+        for file in ({closed},):
+            os.close(file)
+        import numpy as np, openxrt
+        try:
+            program = openxrt.load(
+                folder + "/model.onnx", engine=["native"], isolation=["native"], cache_dir=""
+            )
+            np.save(folder + "/y.npy", program(np.load(folder + "/x.npy")))
+            names = [os.path.realpath(f"/proc/self/fd/{{file}}") for file in ({closed},)]
+            text = " ".join(name for name in names if "socket" in name or "memfd" in name)
+        except openxrt.Error as error:
+            text = str(error)
+        with open(folder + "/told", "w") as told:
+            told.write(text)
+        os._exit(0)
+    """
+    python(code, str(tmp_path), seconds=60)
+    assert (tmp_path / "told").read_text() == ""
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(path, x), rtol=1e-3, atol=1e-3)
