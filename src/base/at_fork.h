@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to do before and after the process forks.
+// What to do before and after the process forks, and what it waits for.
 #pragma once
+
+#include "base/fork_mutex.h"
 
 namespace xrt {
 
@@ -15,5 +17,15 @@ struct AtFork {
 
 // For as long as the process lives.
 void at_fork(const AtFork& functions);
+
+// For calls of a library that takes a lock of its own for a moment: a child must not find it taken.
+// Within, what holds of who has a ForkMutex holds.
+class NoForkScope {
+ public:
+  NoForkScope() { NoFork::enter(); }
+  ~NoForkScope() { NoFork::leave(); }
+  NoForkScope(const NoForkScope&) = delete;
+  NoForkScope& operator=(const NoForkScope&) = delete;
+};
 
 }  // namespace xrt

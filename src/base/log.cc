@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "base/at_fork.h"
 #include "xrt/error.h"
 #include "xrt/log.h"
 
@@ -45,11 +46,18 @@ spdlog::logger& logger() {
   return *instance;
 }
 
+// The library holds a lock while it writes: a child must not find it taken.
+void log(spdlog::level::level_enum level, std::string_view message) {
+  if (!logger().should_log(level)) return;
+  const NoForkScope scope;
+  logger().log(level, message);
+}
+
 }  // namespace
 
-void log_debug(std::string_view message) { logger().debug(message); }
-void log_info(std::string_view message) { logger().info(message); }
-void log_warning(std::string_view message) { logger().warn(message); }
+void log_debug(std::string_view message) { log(spdlog::level::debug, message); }
+void log_info(std::string_view message) { log(spdlog::level::info, message); }
+void log_warning(std::string_view message) { log(spdlog::level::warn, message); }
 void log_everything() { logger().set_level(spdlog::level::debug); }
 void set_log_level(std::string_view level) {
   const auto wanted = level_of(std::string(level));

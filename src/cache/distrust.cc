@@ -6,6 +6,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/fork_mutex.h"
 #include "cache/cache_entry.h"
 #include "xrt/error.h"
 
@@ -33,7 +34,7 @@ class Distrust {
   }
 
  private:
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::map<std::string, std::string> reasons_;
 };
 

@@ -102,14 +102,22 @@ Body::Signature Body::common_signature(std::span<const Data> inputs) const {
   return common;
 }
 
-std::shared_ptr<const Body::Variant> Body::variant_for(std::span<const Data> inputs) {
-  check_inputs(inputs);
+std::shared_ptr<const Body::Variant> Body::find_variant(std::span<const Data> inputs) {
   const std::lock_guard lock(mutex_);
   for (auto it = variants_.begin(); it != variants_.end(); ++it) {
     if (!(*it)->fits(inputs)) continue;
     variants_.splice(variants_.begin(), variants_, it);
     return variants_.front();
   }
+  return nullptr;
+}
+
+std::shared_ptr<const Body::Variant> Body::variant_for(std::span<const Data> inputs) {
+  check_inputs(inputs);
+  if (auto found = find_variant(inputs)) return found;
+  // Who comes second may want the same one.
+  const std::lock_guard turn(turn_.get());
+  if (auto found = find_variant(inputs)) return found;
   const auto most = static_cast<std::size_t>(options_.max_specializations);
   std::shared_ptr<const Variant> made;
   if (variants_.size() >= std::min(kMaxFixedShapes, most)) {
@@ -122,8 +130,10 @@ std::shared_ptr<const Body::Variant> Body::variant_for(std::span<const Data> inp
     }
   }
   if (made == nullptr) made = build(signature_of(inputs));
+  std::list<std::shared_ptr<const Variant>> gone;  // ends without the lock
+  const std::lock_guard lock(mutex_);
   variants_.push_front(made);
-  if (variants_.size() > most) variants_.pop_back();
+  if (variants_.size() > most) gone.splice(gone.end(), variants_, --variants_.end());
   return made;
 }
 

@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "base/fork_mutex.h"
+#include "base/per_process.h"
 #include "exec/executor.h"
 #include "exec/profiler.h"
 #include "exec/run_record.h"
@@ -64,6 +66,7 @@ class Body {
   };
 
   void check_inputs(std::span<const Data> inputs) const;
+  std::shared_ptr<const Variant> find_variant(std::span<const Data> inputs);
   std::shared_ptr<const Variant> variant_for(std::span<const Data> inputs);
   static Signature signature_of(std::span<const Data> inputs);
   // What all variants and these inputs have in common.
@@ -74,7 +77,8 @@ class Body {
   Graph graph_;
   std::string name_, scope_;
   ProgramOptions options_;
-  mutable std::mutex mutex_;
+  MemberPerProcess<std::mutex> turn_;  // of who builds one
+  mutable ForkMutex mutex_;
   std::list<std::shared_ptr<const Variant>> variants_;  // most recently used first
 };
 

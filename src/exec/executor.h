@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/arena.h"
+#include "base/fork_mutex.h"
 #include "base/work_scope.h"
 #include "device/thread_gate.h"
 #include "exec/least_memory.h"
@@ -164,7 +165,7 @@ class Executor {
   Explanation explanation_;
   std::vector<std::string> warnings_;
 
-  std::mutex pool_mutex_;
+  ForkMutex pool_mutex_;
   std::vector<std::unique_ptr<RunState>> pool_;
 };
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "xrt/explanation.h"
 
 namespace xrt {
@@ -33,7 +34,7 @@ class Profiler {
   std::atomic<bool> enabled_{false};
   std::atomic<std::uint64_t> runs_{0};
   Clock::time_point origin_ = Clock::now();
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   std::deque<LaunchEvent> events_;
 };
 

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "base/fork_mutex.h"
 #include "exec/profiler.h"
 #include "exec/run_record.h"
 #include "xrt/graph.h"
@@ -45,7 +46,7 @@ class StandIn {
   bool is_named_ = true;  // among the engines of the program
   std::atomic<std::int64_t> runs_{0};
 
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   std::unique_ptr<Body> body_;
   std::string first_unfit_;
 };

@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "exec/least_memory.h"
 #include "exec/least_time.h"
 #include "ops/deciding_operands.h"
@@ -98,7 +99,7 @@ class ValueChecks {
   bool is_open_ = false;              // sizes within the function are known only in a run
   std::string wrong_;                 // what is wrong with a constant; empty: nothing
 
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   mutable std::map<Sizes, std::shared_ptr<const Resolved>> known_;
 };
 

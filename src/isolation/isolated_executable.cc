@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/fork_mutex.h"
+#include "base/per_process.h"
 #include "engine/handles.h"
 #include "isolation/description.h"
 #include "isolation/lane.h"
@@ -88,8 +90,18 @@ class IsolatedExecutable final : public Executable {
  private:
   // In a worker that is not lost, a moment ago.
   std::shared_ptr<Remote> remote() const {
+    if (auto remote = latest(); !remote->worker->is_lost()) return remote;
+    const std::lock_guard turn(turn_.get());  // who comes second wants the same one
+    if (auto remote = latest(); !remote->worker->is_lost()) return remote;
+    std::shared_ptr<Remote> made = make({});
+    std::shared_ptr<Remote> old = made;  // ends without the lock
     const std::lock_guard lock(mutex_);
-    if (remote_->worker->is_lost()) remote_ = make({});
+    remote_.swap(old);
+    return made;
+  }
+
+  std::shared_ptr<Remote> latest() const {
+    const std::lock_guard lock(mutex_);
     return remote_;
   }
 
@@ -112,7 +124,8 @@ class IsolatedExecutable final : public Executable {
   std::vector<Type> outputs_;
   CompileOptions options_;
   const Tensor blob_;
-  mutable std::mutex mutex_;
+  mutable MemberPerProcess<std::mutex> turn_;  // of who loads
+  mutable ForkMutex mutex_;
   mutable std::shared_ptr<Remote> remote_;
 };
 

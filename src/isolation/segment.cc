@@ -13,8 +13,10 @@
 #include <string>
 #include <system_error>
 
+#include "base/fork_mutex.h"
 #include "base/memory.h"
 #include "base/work_scope.h"
+#include "isolation/channel.h"
 #include "isolation/worker_process.h"
 #include "xrt/error.h"
 
@@ -56,7 +58,7 @@ class Places {
   }
 
  private:
-  mutable std::shared_mutex mutex_;
+  mutable SharedForkMutex mutex_;
   std::map<const std::byte*, std::weak_ptr<Segment>> by_address_;
 };
 
@@ -75,7 +77,7 @@ std::shared_ptr<Segment> Segment::make(std::size_t bytes) {
     refuse(bytes, std::to_string(available_memory()) + " are free");
   }
   const auto cause = [] { return std::generic_category().message(errno); };
-  const int descriptor = ::memfd_create("xrt", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  const int descriptor = beyond_standard(::memfd_create("xrt", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (descriptor < 0) refuse(bytes, cause());
   void* data = MAP_FAILED;
   if (::ftruncate(descriptor, static_cast<off_t>(rounded)) == 0 &&

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "xrt/export.h"
 #include "xrt/tensor.h"
 
@@ -63,7 +64,7 @@ class XRT_API Segment : public std::enable_shared_from_this<Segment> {
   std::uint64_t number_;
   int descriptor_;
   std::shared_ptr<MemoryAccount> account_;  // null: it is on none
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::vector<std::weak_ptr<WorkerProcess>> readers_;
 };
 

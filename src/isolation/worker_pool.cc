@@ -11,11 +11,24 @@ WorkerPool::WorkerPool(std::string engine, std::vector<std::string> command)
     : engine_(std::move(engine)), command_(std::move(command)) {}
 
 std::shared_ptr<WorkerProcess> WorkerPool::worker() {
-  std::shared_ptr<WorkerProcess> old;  // goes when the lock is gone: its end takes a moment
+  if (auto latest = this->latest(); latest != nullptr && !latest->is_lost()) return latest;
+  std::shared_ptr<WorkerProcess> old;  // goes when the locks are gone: its end takes a moment
+  const std::lock_guard turn(turn_.get());
+  old = latest();
+  if (old != nullptr && !old->is_lost()) return old;
+  {
+    const std::lock_guard lock(mutex_);
+    worker_.reset();
+  }
+  std::shared_ptr<WorkerProcess> started =
+      WorkerProcess::start(command_, std::string(base_engine(engine_)));
   const std::lock_guard lock(mutex_);
-  if (worker_ != nullptr && !worker_->is_lost()) return worker_;
-  old = std::exchange(worker_, nullptr);
-  worker_ = WorkerProcess::start(command_, std::string(base_engine(engine_)));
+  worker_ = started;
+  return started;
+}
+
+std::shared_ptr<WorkerProcess> WorkerPool::latest() const {
+  const std::lock_guard lock(mutex_);
   return worker_;
 }
 

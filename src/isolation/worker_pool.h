@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/fork_mutex.h"
+#include "base/per_process.h"
 #include "isolation/worker_process.h"
 #include "xrt/graph.h"
 
@@ -29,10 +31,13 @@ class WorkerPool {
   bool self_contained() const { return self_contained_; }
 
  private:
+  std::shared_ptr<WorkerProcess> latest() const;
+
   const std::string engine_;
   const std::vector<std::string> command_;
   bool self_contained_ = false;
-  std::mutex mutex_;
+  MemberPerProcess<std::mutex> turn_;  // of who starts one
+  mutable ForkMutex mutex_;
   std::shared_ptr<WorkerProcess> worker_;
   std::map<std::uint64_t, std::unique_ptr<char>> thread_pools_;
 };

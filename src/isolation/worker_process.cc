@@ -359,6 +359,7 @@ bool WorkerProcess::map(const std::shared_ptr<Segment>& segment) {
 }
 
 void WorkerProcess::unmap(std::uint64_t segment) {
+  if (::getpid() != owner_) return;
   {
     const std::lock_guard lock(segments_mutex_);
     if (segments_.erase(segment) == 0) return;

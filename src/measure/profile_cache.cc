@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/fork_mutex.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "cache/cache_entry.h"
@@ -51,7 +52,7 @@ class Memory {
   }
 
  private:
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::map<std::string, Profile> profiles_;
 };
 

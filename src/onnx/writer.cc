@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "base/at_fork.h"
 #include "onnx/opsets.h"
 #include "onnx/upgrade.h"
 #include "xrt/error.h"
@@ -189,6 +190,7 @@ bool takes_types(const Graph& graph, const std::vector<ValueId>& values,
         graph.type(values[i]).dtype == DType::kUndefined) {
       continue;
     }
+    const NoForkScope scope;  // the library's table of types has a lock
     const auto& allowed = parameters[std::min(i, parameters.size() - 1)].GetTypes();
     if (!allowed.empty() && !allowed.contains(onnx::Utils::DataTypeUtils::ToType(type))) {
       return false;

@@ -17,6 +17,8 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "base/at_fork.h"
+#include "base/fork_mutex.h"
 #include "base/hash.h"
 #include "onnx/proto.h"
 #include "xrt/error.h"
@@ -28,7 +30,7 @@ namespace {
 using Versions = std::map<std::int64_t, std::unique_ptr<RegisteredOp>>;
 
 struct Table {
-  std::shared_mutex mutex;
+  SharedForkMutex mutex;
   std::map<std::pair<std::string, std::string>, Versions> ops;
 };
 
@@ -191,6 +193,7 @@ void set_gradient(RegisteredOp& entry) {
 std::string type_string(DType dtype) {
   onnx::TypeProto proto;
   type_to_proto(Type::tensor(dtype), &proto);
+  const NoForkScope scope;  // the library's table of types has a lock
   return *onnx::Utils::DataTypeUtils::ToType(proto);
 }
 

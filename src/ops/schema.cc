@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "base/at_fork.h"
 #include "ir/rewrite.h"
 #include "onnx/opsets.h"
 #include "onnx/proto.h"
@@ -131,6 +132,7 @@ std::optional<onnx::FunctionProto> build_function(const Graph& graph, NodeId id)
   }
   onnx::FunctionProto function;
   try {
+    const NoForkScope scope;  // the library's table of types has a lock
     if (!schema->BuildContextDependentFunction(onnx::FunctionBodyBuildContextImpl(proto, types),
                                                function, written_for)) {
       return std::nullopt;

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/at_fork.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "ir/type_merge.h"
@@ -679,11 +680,13 @@ void Inference::run_node(NodeId id) {
       schema->GetTypeAndShapeInferenceFunction()(context);
     } else if (const onnx::FunctionProto* function =
                    schema->GetFunction(static_cast<int>(kOnnxOpset))) {
+      const NoForkScope types;
       onnx::shape_inference::InferShapeForFunctionNode(*function,
                                                        onnx::OpSchemaRegistry::Instance(), context);
     }
     if (has_ml_rule(node)) infer_ml(node, context);
     mend_inferred(graph_, node, context);
+    const NoForkScope types;  // of which the library has a table, with a lock
     schema->CheckInputOutputType(context);
   } catch (const Error& e) {
     if (e.code() != ErrorCode::kInvalidModel) throw;

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/at_fork.h"
 #include "onnx/proto.h"
 #include "ops/schema.h"
 
@@ -17,6 +18,7 @@ namespace {
 // "seq(tensor(float))" as a type; nothing for maps and for what tensors here do not have.
 std::optional<Type> type_of(const std::string& text) {
   if (text.find("map(") != std::string::npos) return std::nullopt;
+  const NoForkScope scope;  // the library's table of types has a lock
   const onnx::DataType known = onnx::Utils::DataTypeUtils::ToType(text);
   const onnx::TypeProto& proto = onnx::Utils::DataTypeUtils::ToTypeProto(known);
   const std::string what = "the type " + text;

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <set>
 
+#include "base/fork_mutex.h"
 #include "base/log.h"
 #include "base/nearest.h"
 #include "device/threads.h"
@@ -329,7 +330,7 @@ Row retired(std::string_view name, std::string_view why) {
   row.info.variables = {"XRT_" + upper(name)};
   row.set = [info = row.info](ProgramOptions&, std::string_view text) {
     if (T value; !parse(text, value)) return false;
-    static std::mutex mutex;
+    static ForkMutex mutex;
     static std::set<std::string> said;
     const std::lock_guard lock(mutex);
     if (said.insert(info.name).second) {

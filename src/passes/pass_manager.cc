@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/at_fork.h"
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "ir/printer.h"
@@ -60,6 +61,7 @@ void verify_after(const Graph& graph, const std::string& pass) {
 }  // namespace
 
 const std::vector<Pass>& standard_passes() {
+  const NoForkScope scope;  // a child would wait for who makes them
   static const std::vector<Pass> passes = {
       simple("canonicalize", canonicalize),
       simple("capture_loop_invariants", capture_loop_invariants),

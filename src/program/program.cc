@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/fork_mutex.h"
 #include "base/log.h"
 #include "base/message.h"
 #include "base/nearest.h"
@@ -89,7 +90,7 @@ class ProgramGraph {
   }
 
  private:
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::shared_ptr<const Graph> graph_;
   std::shared_ptr<const PlanCache> cache_;
 };

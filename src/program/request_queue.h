@@ -18,6 +18,7 @@
 #include <span>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "xrt/program.h"
 #include "xrt/request.h"
 
@@ -50,7 +51,7 @@ class RequestQueue {
   const std::size_t most_;
   const Run run_;
   std::atomic<Pool*> now_{nullptr};
-  std::mutex mutex_;                          // of pools_
+  ForkMutex mutex_;                           // of pools_
   std::vector<std::shared_ptr<Pool>> pools_;  // one per process that this object has been in
 };
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "measure/workload.h"
 #include "xrt/export.h"
 #include "xrt/tensor.h"
@@ -50,7 +51,7 @@ class XRT_API RunSampler {
   using Clock = std::chrono::steady_clock;
 
   const bool is_open_;
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   std::set<Dims> sizes_;  // of all runs: the dimensions of all tensors
   Workload workload_;
   std::size_t runs_ = 0, new_runs_ = 0;  // that count

@@ -223,10 +223,11 @@ void ServedPlan::serve(std::shared_ptr<Executor> plan, Decision decision) {
   const ProgramOptions& options = *source_.options;
   const bool checked = options.check_results && !options.training && plan->has_checked_functions();
   for (const std::string& warning : plan->warnings()) source_.refining->warn_once(warning);
+  decltype(record_) record;  // goes after the lock too
   const std::lock_guard lock(mutex_);
   plan_.swap(plan);  // the old one goes after the lock, and after its last run
   decision_ = std::move(decision);
-  record_.reset();
+  record_.swap(record);
   check_notes_.clear();
   check_ = checked ? Check::kRecord : Check::kOff;
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "exec/executor.h"
 #include "exec/run_record.h"
 #include "placement/decision.h"
@@ -88,7 +89,7 @@ class ServedPlan : public std::enable_shared_from_this<ServedPlan> {
   PlanSource source_;
   std::atomic<bool> wants_refining_{false};
   std::unique_ptr<RunSampler> sampler_;  // where the plan is to be measured beside the runs
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   std::shared_ptr<Executor> plan_;  // never null after build()
   Decision decision_;               // that plan_ was made by
   std::atomic<Check> check_{Check::kOff};

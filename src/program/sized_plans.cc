@@ -209,9 +209,11 @@ std::shared_ptr<ServedPlan> SizedPlans::plan_for(std::span<const Data> inputs) {
     Claim claimed = claim(sizes, is_empty);
     const auto plan = claimed.is_mine ? build_claimed(claimed, inputs) : wait_for(claimed);
     if (plan == nullptr) continue;  // dimensions cannot be left open
+    auto last = plan;
+    auto last_fixed = plan;
     const std::lock_guard lock(mutex_);
-    last_ = plan;
-    if (!is_open(claimed.sizes)) last_fixed_ = plan;
+    last_.swap(last);  // what was there goes after the lock
+    if (!is_open(claimed.sizes)) last_fixed_.swap(last_fixed);
     return plan;
   }
 }
@@ -232,11 +234,12 @@ std::shared_ptr<ServedPlan> SizedPlans::build_claimed(Claim& claim, std::span<co
     claim.promise.set_value(plan);
     if (!is_open(claim.sizes)) {
       const std::size_t bytes = plan->held_bytes();
+      std::list<Entry> gone;
       const std::lock_guard lock(mutex_);
       for (Entry& entry : fixed_) {
         if (entry.sizes == claim.sizes) entry.bytes = bytes;
       }
-      make_room();
+      gone = make_room();
     }
     return plan;
   } catch (...) {  // handed on to whoever waits for this plan, and rethrown here
@@ -273,10 +276,19 @@ bool SizedPlans::stays_fixed_after(const Sizes& sizes) {
   }
 }
 
+bool SizedPlans::Entry::is_of_parent() const {
+  return plan.wait_for(std::chrono::seconds(0)) != std::future_status::ready &&
+         process != ::getpid();
+}
+
 // Finds the plan for these sizes, or enters one that the caller is to build.
 SizedPlans::Claim SizedPlans::claim(const Sizes& sizes, bool stays_fixed) {
   Claim claim;
+  std::list<Entry> gone;
+  std::optional<Entry> gone_open;
   const std::lock_guard lock(mutex_);
+  fixed_.remove_if([](const Entry& entry) { return entry.is_of_parent(); });
+  if (open_ && open_->is_of_parent()) open_.reset();
   const auto found =
       std::find_if(fixed_.begin(), fixed_.end(), [&](const Entry& e) { return e.sizes == sizes; });
   if (found != fixed_.end()) {
@@ -295,18 +307,18 @@ SizedPlans::Claim SizedPlans::claim(const Sizes& sizes, bool stays_fixed) {
   claim.plan = claim.promise.get_future().share();
   if (!stays_fixed && seen && is_open(*seen) && may_stay_open()) {
     claim.sizes = *seen;
-    open_ = Entry{claim.sizes, claim.plan};
+    gone_open = std::exchange(open_, Entry{.sizes = claim.sizes, .plan = claim.plan});
   } else {
     claim.sizes = sizes;
-    fixed_.push_front({claim.sizes, claim.plan});
+    fixed_.push_front({.sizes = claim.sizes, .plan = claim.plan});
     ++sets_;
-    make_room();
+    gone = make_room();
   }
   if (seen) seen_ = std::move(seen);
   return claim;
 }
 
-void SizedPlans::make_room() {
+std::list<SizedPlans::Entry> SizedPlans::make_room() {
   // Of what executables say that they hold: a few of the largest ones, and always a little.
   constexpr std::size_t kLargePlans = 4;
   constexpr std::size_t kLittle = std::size_t{256} << 20;
@@ -317,11 +329,13 @@ void SizedPlans::make_room() {
     bytes += entry.bytes;
   }
   const auto most = static_cast<std::size_t>(options_.max_specializations);
+  std::list<Entry> gone;
   while (fixed_.size() > 1 &&
          (fixed_.size() > most || bytes > std::max(kLittle, kLargePlans * largest))) {
     bytes -= fixed_.back().bytes;
-    fixed_.pop_back();
+    gone.splice(gone.end(), fixed_, --fixed_.end());
   }
+  return gone;
 }
 
 // Whether a plan with open dimensions is to serve the next set of shapes. With the lock held.
@@ -428,6 +442,7 @@ std::shared_ptr<ServedPlan> SizedPlans::build(const Sizes& sizes, std::span<cons
 }
 
 void SizedPlans::grow_ranges(std::span<const Data> inputs) {
+  std::optional<Entry> gone;  // ends without the lock
   const std::lock_guard lock(mutex_);
   bool grown = false;
   for (const auto& [input, position, at] : ranged_) {
@@ -454,7 +469,7 @@ void SizedPlans::grow_ranges(std::span<const Data> inputs) {
     told_of_growth_ ? log_info(what + then) : log_warning(what + then);
     told_of_growth_ = true;
   }
-  if (grown) open_.reset();
+  if (grown) open_.swap(gone);
 }
 
 SizedPlans::Sizes SizedPlans::key_of(const Sizes& sizes,

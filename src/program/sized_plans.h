@@ -17,6 +17,9 @@
 // Thread-safety: all functions may be called at once.
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <future>
 #include <list>
@@ -27,6 +30,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "options/sizes.h"
 #include "program/buckets.h"
 #include "program/plan_cache.h"
@@ -73,6 +77,11 @@ class SizedPlans {
     Sizes sizes;
     Future plan;            // null: such a plan cannot be built
     std::size_t bytes = 0;  // that it holds; 0 before it is built
+    pid_t process = ::getpid();
+
+    // Whose thread builds the plan is the parent of this process, which fork() made: it never
+    // comes.
+    bool is_of_parent() const;
   };
   struct Claim {
     Sizes sizes;
@@ -103,7 +112,8 @@ class SizedPlans {
   // take where they take a range.
   Claim claim(const Sizes& sizes, bool stays_fixed = false);
   // Lets plans of fixed sizes go that are too many, or too large together. With the lock held.
-  void make_room();
+  // They are the caller's, to end without it: what an engine does then takes long.
+  [[nodiscard]] std::list<Entry> make_room();
   // What another thread builds, within the time of this one.
   static std::shared_ptr<ServedPlan> wait_for(const Claim& claim);
   std::shared_ptr<ServedPlan> build_claimed(Claim& claim, std::span<const Data> inputs);
@@ -127,7 +137,7 @@ class SizedPlans {
   std::unique_ptr<const Buckets> buckets_;  // null: nothing is padded
   std::string why_no_buckets_;
 
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   std::vector<NamedRange> ranges_;
   bool told_of_growth_ = false;
   std::list<Entry> fixed_;     // most recently used first

@@ -14,8 +14,10 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/fork_mutex.h"
 #include "base/log.h"
 #include "base/nearest.h"
+#include "base/per_process.h"
 #include "isolation/isolated_engine.h"
 #include "isolation/names.h"
 #include "registry/engine_failure.h"
@@ -51,7 +53,7 @@ void list_folder(const fs::path& folder, std::vector<fs::path>& files) {
 
 // The folders are read whenever somebody asks for engines; what is odd about them is said once.
 void warn_once(const std::string& text) {
-  static std::mutex mutex;
+  static ForkMutex mutex;
   static std::set<std::string> said;
   const std::lock_guard lock(mutex);
   if (said.insert(text).second) log_warning(text);
@@ -193,13 +195,17 @@ class Registry {
                       "`isolation`, or give it a library or an entry point");
     }
     // Held while a worker starts: who comes second wants the same one.
-    const std::lock_guard lock(isolated_mutex_);
-    const auto known = isolated_->find(name);
-    if (known != isolated_->end()) return known->second;
+    const std::lock_guard turn(isolated_turn_.get());
+    {
+      const std::lock_guard lock(mutex_);
+      const auto known = isolated_->find(name);
+      if (known != isolated_->end()) return known->second;
+    }
     try {
-      return (*isolated_)[name] = make_isolated_engine(name, std::move(command));
+      std::shared_ptr<const Engine> made = make_isolated_engine(name, std::move(command));
+      const std::lock_guard lock(mutex_);
+      return (*isolated_)[name] = std::move(made);
     } catch (const Error& error) {
-      isolated_->erase(name);
       throw Error(error.code(), "engine '" + name + "' cannot be loaded: " + error.what());
     }
   }
@@ -262,13 +268,13 @@ class Registry {
   }
 
   const pid_t process_ = ::getpid();
-  std::mutex mutex_;
+  ForkMutex mutex_;
   // Never deleted: what vendors' libraries need in order to let go of anything was loaded after
   // this object was made, and is gone before it.
   Engines* const engines_ = new Engines;
   std::map<std::string, Error> failures_;      // a failed load is reported again, not tried again
   std::map<std::string, fs::path> libraries_;  // of engines that come from one
-  std::mutex isolated_mutex_;
+  PerProcess<std::mutex> isolated_turn_;
   Engines* const isolated_ = new Engines;
   std::shared_ptr<const EngineProvider> provider_;
 };

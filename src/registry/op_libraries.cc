@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/fork_mutex.h"
 #include "registry/engine_failure.h"
 #include "registry/library_file.h"
 #include "xrt/op.h"
@@ -33,7 +34,7 @@ class Registrar final : public OpRegistry {
 };
 
 struct Loaded {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::map<fs::path, std::vector<std::string>> files;
 };
 

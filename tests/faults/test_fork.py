@@ -98,3 +98,106 @@ def test_a_pool_of_children_loads_and_runs(model: Path) -> None:
         print(set(results), is_right(program))
     """
     assert run(code, model) == "{(True, True, True)} True"
+
+
+THREADS = {
+    "native": ("native", ""),
+    "isolated": ("openvino", 'isolation=["openvino"]'),
+}
+
+
+@pytest.mark.parametrize("kind", THREADS)
+def test_children_beside_threads_that_load_and_run(kind: str, model: Path) -> None:
+    """Locks of the runtime are free in them, and a plan that a thread was making is made anew."""
+    engine, options = THREADS[kind]
+    if not usable(engine):
+        pytest.skip(f"engine {engine} is not usable here")
+    code = f"""
+        options = dict(cache_dir="", check_results=False, {options})
+        shared = load("{engine}", **options)
+        assert is_right(shared)
+        ends = threading.Event()
+        def work():
+            turn = 0
+            while not ends.is_set():
+                turn += 1
+                shared(np.ones((1 + turn % 40, 64), np.float32))
+                if turn % 3 == 0:
+                    load("{engine}", **options)(x)
+                shared.submit(x).result()
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        bad = 0
+        until = time.monotonic() + 12
+        while time.monotonic() < until:
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                for rows in (*range(1, 41, 3), 50):
+                    shared(np.ones((rows, 64), np.float32))
+                right = is_right(shared)
+                openxrt.engines()
+                os._exit(0 if right else 1)
+            bad += os.waitpid(child, 0)[1] != 0
+        ends.set()
+        for thread in threads:
+            thread.join()
+        print(bad, is_right(shared))
+    """
+    assert run(code, model) == "0 True"
+
+
+def test_a_child_while_a_thread_makes_the_plan(model: Path) -> None:
+    """It makes its own, with and without a time limit."""
+    code = """
+        import onnx.parser
+        steps = " ".join(f"t{i} = MatMul(t{i - 1}, t{i - 1})" for i in range(1, 6))
+        text = f'''<ir_version: 10, opset_import: ["" : 21]>
+            g (float[N,N] t0) => (float[N,N] t5) {{ {steps} }}'''
+        large = onnx.parser.parse_model(text).SerializeToString()
+        y = np.zeros((300, 300), np.float32)
+        for limit in (None, 15):
+            for pause in (0, 0.0005, 0.002, 0.005):
+                program = openxrt.load(large, engine=["native"], cache_dir="")
+                requests = [program.submit(y) for _ in range(2)]
+                time.sleep(pause)
+                child = os.fork()
+                if child == 0:
+                    signal.alarm(30)
+                    program.run({"t0": y}, timeout=limit)
+                    os._exit(0)
+                print(os.waitpid(child, 0)[1])
+                for request in requests:
+                    request.result()
+    """
+    assert run(code, model).split() == ["0"] * 8
+
+
+def test_a_child_while_a_thread_trains(model: Path) -> None:
+    code = """
+        trainer = openxrt.Trainer(model, loss="mse", optimizer="sgd", engine="native")
+        ends = threading.Event()
+        def work():
+            rows = 0
+            while not ends.is_set():
+                rows = rows % 20 + 1
+                z = np.ones((rows, 64), np.float32)
+                trainer.step(z, target=0 * z)
+        thread = threading.Thread(target=work)
+        thread.start()
+        bad = 0
+        until = time.monotonic() + 8
+        while time.monotonic() < until:
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                trainer.evaluate(x)
+                trainer.step(x, target=x)
+                os._exit(0)
+            bad += os.waitpid(child, 0)[1] != 0
+        ends.set()
+        thread.join()
+        print(bad)
+    """
+    assert run(code, model) == "0"

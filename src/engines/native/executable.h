@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "engines/native/context.h"
 #include "engines/native/kernel.h"
 #include "engines/native/step_profile.h"
@@ -99,7 +100,7 @@ class NativeExecutable final : public Executable {
   std::vector<OutputCopy> copies_;
   std::vector<std::int32_t> dropped_;  // slots that are empty between runs
   std::size_t arena_bytes_ = 0;
-  mutable std::mutex blob_mutex_;
+  mutable ForkMutex blob_mutex_;
   std::unique_ptr<FlatWriter> blob_;  // what serialize() writes: small, but for what kernels hold
   std::unique_ptr<StepProfile> profile_;  // only where one is wanted
   bool uses_arena_ = false;

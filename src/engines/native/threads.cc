@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "base/work_scope.h"
 #include "device/thread_gate.h"
 #include "device/threads.h"
@@ -37,7 +38,7 @@ class Inside {
 
 // Arenas of Threads::Own that no run has now, by their count.
 struct FreeThreads {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::map<int, std::vector<std::unique_ptr<const Threads>>> by_count;
 
   static FreeThreads& all() {
@@ -86,12 +87,13 @@ std::shared_ptr<const Threads> Threads::get(int count) {
     std::vector<std::weak_ptr<const Threads>> arenas;
     std::size_t next = 0;
   };
-  static std::mutex mutex;
+  static ForkMutex mutex;
   static std::map<int, Shared> by_count;
   count = std::max(count, 1);
+  const int budget = thread_budget();  // takes the lock of the gate, which fork() may have
   const std::lock_guard lock(mutex);
   Shared& shared = by_count[count];
-  shared.arenas.resize(static_cast<std::size_t>(std::max(thread_budget() / count, 1)));
+  shared.arenas.resize(static_cast<std::size_t>(std::max(budget / count, 1)));
   std::weak_ptr<const Threads>& place = shared.arenas[shared.next++ % shared.arenas.size()];
   std::shared_ptr<const Threads> threads = place.lock();
   if (!threads) {

@@ -21,6 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "xrt/engine.h"
 #include "xrt/graph.h"
 
@@ -65,7 +66,7 @@ class SupportOracle {
   std::vector<std::string> unsupported_ops(const std::vector<ov::OutputVector>& groups);
 
   std::shared_ptr<ov::Core> core_;
-  std::mutex mutex_;
+  ForkMutex mutex_;
   std::unordered_map<std::string, Answer> answers_;              // by signature
   std::unordered_map<std::string, std::string> plugin_answers_;  // by kind of ops
 };

@@ -7,6 +7,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/at_fork.h"
+#include "base/fork_mutex.h"
 #include "engines/native/kernels/common/convert.h"
 
 namespace xrt::native::dnn {
@@ -372,7 +374,10 @@ void PlanKernel::prepare(const KernelCreateContext& context) {
     dims.push_back(*known);
   }
   stored_ = context.stored_weights();
-  context.threads()->execute([&] { fixed_ = guarded([&] { return make_plan(dims); }); });
+  context.threads()->execute([&] {
+    const NoForkScope scope;  // the library's cache of primitives has a lock
+    fixed_ = guarded([&] { return make_plan(dims); });
+  });
   stored_ = nullptr;
   drop_sources();
 }
@@ -409,6 +414,7 @@ std::shared_ptr<const Plan> PlanKernel::plan_for(const std::vector<Dims>& dims) 
       return found->second.plan;
     }
   }
+  const NoForkScope scope;  // the library's cache of primitives has a lock
   std::shared_ptr<const Plan> plan = make_plan(dims);
   const std::lock_guard lock(mutex_);
   plans_.insert_or_assign(dims, Cached{plan, ++uses_});
@@ -477,7 +483,7 @@ class PackedStore {
   };
   static constexpr std::size_t kFirstSweep = 64;
 
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   std::unordered_multimap<const void*, Entry> entries_;  // by the address of the elements
   std::size_t sweep_at_ = kFirstSweep;
 };

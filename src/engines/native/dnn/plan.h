@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fork_mutex.h"
 #include "engines/native/kernel.h"
 #include "xrt/error.h"
 #include "xrt/tensor.h"
@@ -142,7 +143,7 @@ class Plan {
   std::vector<std::shared_ptr<const PackedWeights>> weights_;
   std::size_t temporary_bytes_ = 0;
   std::size_t scratchpad_bytes_ = 0;
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   mutable std::vector<std::vector<Bound>> spare_;  // by step; of contexts that run another plan now
 };
 
@@ -215,7 +216,7 @@ class PlanKernel : public Kernel {
   };
   std::shared_ptr<const Plan> fixed_;
   StoredWeights* stored_ = nullptr;  // during prepare() only
-  mutable std::mutex mutex_;
+  mutable ForkMutex mutex_;
   mutable std::map<std::vector<Dims>, Cached> plans_;  // by the shapes of the inputs
   mutable std::uint64_t uses_ = 0;
   mutable std::vector<Packed> packed_;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/fork_mutex.h"
 #include "engines/native/context.h"
 #include "engines/native/kernels/vector/instruction_sets.h"
 #include "engines/native/kernels/vector/panels.h"
@@ -114,7 +115,7 @@ std::shared_ptr<const void> shared_packing(const Tensor& source, const std::stri
   struct Entry {
     std::weak_ptr<const void> source, packed;
   };
-  static std::mutex mutex;
+  static ForkMutex mutex;
   static std::map<std::pair<const void*, std::string>, Entry> entries;
   const std::lock_guard lock(mutex);
   std::erase_if(entries, [](const auto& entry) { return entry.second.packed.expired(); });
