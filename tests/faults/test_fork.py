@@ -116,6 +116,9 @@ def test_children_beside_threads_that_load_and_run(kind: str, model: Path) -> No
         options = dict(cache_dir="", check_results=False, {options})
         shared = load("{engine}", **options)
         assert is_right(shared)
+        # Python's own locks of modules that are being imported are not free in a child.
+        shared.submit(x).result()
+        openxrt.engines()
         ends = threading.Event()
         def work():
             turn = 0
@@ -128,7 +131,7 @@ def test_children_beside_threads_that_load_and_run(kind: str, model: Path) -> No
         threads = [threading.Thread(target=work) for _ in range(2)]
         for thread in threads:
             thread.start()
-        bad = 0
+        bad = []
         until = time.monotonic() + 12
         while time.monotonic() < until:
             child = os.fork()
@@ -139,13 +142,14 @@ def test_children_beside_threads_that_load_and_run(kind: str, model: Path) -> No
                 right = is_right(shared)
                 openxrt.engines()
                 os._exit(0 if right else 1)
-            bad += os.waitpid(child, 0)[1] != 0
+            status = os.waitpid(child, 0)[1]
+            bad += [status] if status else []
         ends.set()
         for thread in threads:
             thread.join()
         print(bad, is_right(shared))
     """
-    assert run(code, model) == "0 True"
+    assert run(code, model) == "[] True"
 
 
 def test_a_child_while_a_thread_makes_the_plan(model: Path) -> None:
