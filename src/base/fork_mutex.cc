@@ -52,7 +52,7 @@ class Gate {
       own.fetch_add(1);
       if (!is_closed_.load()) return;
       own.fetch_sub(1);
-      is_closed_.wait(true);
+      while (is_closed_.load()) std::this_thread::sleep_for(kTurn);  // a fork takes a moment
     }
   }
 
@@ -86,7 +86,6 @@ class Gate {
   void open() {
     for (const AtFork& each : functions_) each.in_parent();
     is_closed_ = false;
-    is_closed_.notify_all();
     forks_.unlock();
   }
 
@@ -94,7 +93,7 @@ class Gate {
     for (const AtFork& each : functions_) each.in_child();
     for (Count& count : inside_) count.threads = 0;
     inside_[own_place()].threads = own();
-    is_closed_ = false;  // nobody is there to be told
+    is_closed_ = false;
     forks_.unlock();
   }
 
@@ -103,6 +102,10 @@ class Gate {
   std::array<Count, kCounts> inside_;
   std::atomic<bool> is_closed_ = false;
 };
+
+// Made as the library is loaded: a child of a process that forks meanwhile would wait for who makes
+// it.
+[[maybe_unused]] const Gate& made_at_load = Gate::process();
 
 }  // namespace
 
