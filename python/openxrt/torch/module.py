@@ -307,7 +307,11 @@ class EngineModule(torch.nn.Module):
 
     def _through_dynamo(self, *args: Any, **kwargs: Any) -> Any:
         """torch.compile's way: guards, graph breaks and gradients are PyTorch's."""
-        if self._compiled is None or not self._hooks.unchanged():
+        # As a part of something that PyTorch is tracing, hooks are that one's to look for.
+        stays = torch.compiler.is_compiling() or (
+            self._compiled is not None and self._hooks.unchanged()
+        )
+        if self._compiled is None or not stays:
             self._compile_through_dynamo(dynamic=None)
         try:
             # Its forward() is what was compiled; its __call__ would look for hooks of its own.
