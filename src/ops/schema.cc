@@ -80,6 +80,17 @@ void replace_name(onnx::GraphProto& graph, const std::string& from, const std::s
   }
 }
 
+// Builders of function bodies take it for granted that a body's results are said to be tensors.
+void say_that_results_are_tensors(onnx::NodeProto& node) {
+  for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+    if (!attribute.has_g()) continue;
+    for (onnx::ValueInfoProto& output : *attribute.mutable_g()->mutable_output()) {
+      if (output.type().value_case() != onnx::TypeProto::VALUE_NOT_SET) continue;
+      output.mutable_type()->mutable_tensor_type();
+    }
+  }
+}
+
 // Builders of function bodies paste the names of these constants into a text that they parse.
 void name_constants_plainly(onnx::NodeProto& node) {
   int count = 0;
@@ -126,6 +137,7 @@ std::optional<onnx::FunctionProto> build_function(const Graph& graph, NodeId id)
   onnx::NodeProto proto;
   node_to_proto(graph, id, &proto);
   name_constants_plainly(proto);
+  say_that_results_are_tensors(proto);
   std::vector<onnx::TypeProto> types(node.inputs.size());
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (node.inputs[i].valid()) type_to_proto(graph.type(node.inputs[i]), &types[i]);
