@@ -155,8 +155,8 @@ void ThreadGate::wait(Waiter& mine, std::unique_lock<std::mutex>& lock) {
     serve();
     if (is_late) {
       throw Error(ErrorCode::kResource,
-                  fmt::format("it waited for threads, which other runs had, until its limit of "
-                              "{:g} s was over",
+                  fmt::format("the run takes longer than its limit of {:g} s: it waited for "
+                              "threads, which other runs had",
                               limit->seconds()));
     }
     throw Error(ErrorCode::kEngine, "interrupted");
