@@ -173,7 +173,7 @@ def program(tree: Path) -> Path:
     # The changed table comes first, and relative: a compiler cache knows it again.
     folders = ["include", ROOT / "include", ROOT / "src"]
     sources = ["options/options.cc", "cli/option_flags.cc"]
-    sources += [f"base/{name}.cc" for name in ("error", "nearest", "precision")]
+    sources += [f"base/{name}.cc" for name in ("error", "fork_mutex", "nearest", "precision")]
     for source in ("program.cc", *(ROOT / "src" / name for name in sources)):
         subprocess.run(
             [*compiler, "-std=c++20", "-c", *(f"-I{folder}" for folder in folders), source],
