@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <set>
 #include <span>
@@ -24,10 +23,6 @@
 
 namespace xrt {
 namespace {
-
-// The scale of what the weights are multiplied with is not known, and the product of both has to be
-// a normal number: room for one of 1/1024.
-constexpr float kLeastScale = 1024 * std::numeric_limits<float>::min();
 
 class DynamicQuantizer {
  public:
@@ -50,11 +45,7 @@ class DynamicQuantizer {
         ++summary.kept;
         continue;
       }
-      if (!quantise(id)) {
-        ++summary.kept;
-        summary.too_small.push_back(node.name);
-        continue;
-      }
+      quantise(id);
       ++summary.products;
     }
     for (const ValueId v : unused_) {
@@ -81,9 +72,8 @@ class DynamicQuantizer {
     return bytes_.emplace(a, Bytes{made[0], made[1], made[2]}).first->second;
   }
 
-  using Factors = std::pair<ValueId, ValueId>;
-  // int8 numbers [k, n] and a scale per column; none where the weights are too small.
-  Factors weights(const Node& node) {
+  // int8 numbers [k, n] and a scale per column.
+  std::pair<ValueId, ValueId> weights(const Node& node) {
     const ValueId id = node.input(1);
     const bool turned = node.op == "Gemm" && node.attr_int("transB", 0) != 0;
     const auto found = weights_.find({id, turned});
@@ -104,8 +94,7 @@ class DynamicQuantizer {
       w = Tensor::from<float>(DType::kFloat32, {k, n}, std::span<const float>(numbers));
     }
     const quantization::QuantisedBlocks blocks =
-        quantization::quantise_blocks(w, numbers, 0, {8, 0, true, false, kLeastScale});
-    if (blocks.too_small) return weights_.emplace(std::pair(id, turned), Factors()).first->second;
+        quantization::quantise_blocks(w, numbers, 0, {8, 0, true, false});
     const std::string name = graph_.value(id).name;
     return weights_
         .emplace(std::pair(id, turned),
@@ -114,12 +103,10 @@ class DynamicQuantizer {
         .first->second;
   }
 
-  // False where the weights are too small.
-  bool quantise(NodeId id) {
+  void quantise(NodeId id) {
     const Node node = graph_.node(id);
-    const auto [w, w_scale] = weights(node);
-    if (!w.valid()) return false;
     const Bytes& a = bytes_of(node.input(0));
+    const auto [w, w_scale] = weights(node);
     const std::string name = graph_.value(node.output(0)).name;
     const ValueId sums = graph_.add_op("MatMulInteger", {a.q, w, a.zero}, {}, name + "/sums");
     const ValueId whole = graph_.add_op(
@@ -139,13 +126,12 @@ class DynamicQuantizer {
     replace_value(graph_, node.output(0), y);
     graph_.remove_node(id);
     if (!graph_.is_output(node.input(1))) unused_.insert(node.input(1));
-    return true;
   }
 
   Graph& graph_;
   const DynamicOptions& options_;
   std::map<ValueId, Bytes> bytes_;
-  std::map<std::pair<ValueId, bool>, Factors> weights_;
+  std::map<std::pair<ValueId, bool>, std::pair<ValueId, ValueId>> weights_;
   std::set<ValueId> unused_;  // weights
 };
 

@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <span>
-#include <utility>
 
 #include "ir/pattern.h"
 #include "ops/canonical.h"
@@ -34,25 +32,12 @@ Scale scale_of(ValueRange range, Activations form) {
   const double low = std::min(0.0, double{range.low}), high = std::max(0.0, double{range.high});
   const bool symmetric = form == Activations::kSymmetric;
   Scale s{1, 0, symmetric ? DType::kInt8 : DType::kUInt8};
-  if (low == high) return s;
-  s.scale =
-      std::max(static_cast<float>(symmetric ? std::max(-low, high) / 127 : (high - low) / 255),
-               quantization::kLeastScale);
+  if (high - low < 1e-30) return s;
+  s.scale = static_cast<float>(symmetric ? std::max(-low, high) / 127 : (high - low) / 255);
   if (!symmetric) {
     s.zero = static_cast<std::int32_t>(std::clamp(std::nearbyint(-low / s.scale), 0.0, 255.0));
   }
   return s;
-}
-
-// "'a', 'b', 'c' and 7 more".
-std::string listed(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 3;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) {
-    text += fmt::format("{}'{}'", i == 0 ? "" : ", ", names[i]);
-  }
-  if (names.size() > kMost) text += fmt::format(" and {} more", names.size() - kMost);
-  return text;
 }
 
 class Quantizer {
@@ -61,8 +46,7 @@ class Quantizer {
             const ChannelRanges& channels)
       : graph_(graph), scheme_(scheme), options_(options), channels_(channels) {}
 
-  // Names of values of which the ranges know nothing but 0.
-  std::vector<std::string> run(const ValueRanges& ranges) {
+  void run(const ValueRanges& ranges) {
     find_scales(ranges);
     // Sums first: they look their input's scale up by the value that they still read.
     for (const NodeId id : scheme_.sums) quantize_factors(id);
@@ -71,7 +55,6 @@ class Quantizer {
     }
     infer_shapes(graph_);
     if (canonicalize(graph_)) infer_shapes(graph_);
-    return std::move(zeros_);
   }
 
  private:
@@ -101,9 +84,6 @@ class Quantizer {
     for (std::size_t i = 0; i < scheme_.values.size(); ++i) {
       const std::size_t group = scheme_.groups[i];
       scales_[group] = scale_of(merged[group], scheme_.forms[i]);
-      if (merged[group].low == 0 && merged[group].high == 0) {
-        zeros_.push_back(graph_.value(scheme_.values[i]).name);
-      }
     }
   }
 
@@ -152,8 +132,7 @@ class Quantizer {
     const std::vector<double> bias = bias_of(node, channels, label);
     // A channel of tiny weights under a large bias gets coarser weights.
     std::vector<float> least(channels, 0);
-    const bool whole_bias = !options_.float_biases && has_steps(bias, x_scale);
-    for (std::size_t i = 0; whole_bias && i < bias.size(); ++i) {
+    for (std::size_t i = 0; !options_.float_biases && i < bias.size(); ++i) {
       float& s = least[i % channels];
       s = std::max(s,
                    static_cast<float>(std::fabs(bias[i]) / (quantization::kLargestBias * x_scale)));
@@ -163,15 +142,6 @@ class Quantizer {
     const std::vector<double> errors = errors_of(node, weights, rounded);
     put_weights(id, axis, rounded);
     put_bias(id, bias, errors, rounded.scales, x_scale);
-  }
-
-  // Whether a bias can be counted in steps of what is read: weights of the scale that it takes are
-  // finite.
-  static bool has_steps(const std::vector<double>& bias, float x_scale) {
-    return std::all_of(bias.begin(), bias.end(), [&](double b) {
-      return std::fabs(b) / (quantization::kLargestBias * x_scale) <
-             std::numeric_limits<float>::max();
-    });
   }
 
   // One number per output channel; empty without a bias.
@@ -225,16 +195,11 @@ class Quantizer {
     if (bias.empty()) bias.resize(errors.size(), 0);
     if (bias.empty()) return;
     for (std::size_t c = 0; c < errors.size(); ++c) bias[c] -= errors[c];
+    if (options_.float_biases) return put_float_bias(id, bias);
     std::vector<float> scales(bias.size());
-    bool normal = true;
-    for (std::size_t c = 0; c < bias.size(); ++c) {
-      scales[c] = weight_scales[c % weight_scales.size()] * x_scale;
-      normal = normal && std::isnormal(scales[c]);
-    }
-    // Steps that are no normal numbers count nothing.
-    if (options_.float_biases || !normal) return put_float_bias(id, bias);
     std::vector<std::int32_t> whole(bias.size());
     for (std::size_t c = 0; c < bias.size(); ++c) {
+      scales[c] = weight_scales[c % weight_scales.size()] * x_scale;
       whole[c] = static_cast<std::int32_t>(std::clamp(
           std::nearbyint(bias[c] / scales[c]), -2.0 * quantization::kLargestBias, kMostBias));
     }
@@ -286,38 +251,15 @@ class Quantizer {
   const ChannelRanges& channels_;
   std::map<ValueId, std::size_t> groups_;
   std::vector<Scale> scales_;  // of groups
-  std::vector<std::string> zeros_;
 };
 
 }  // namespace
 
-std::string too_small_note(const std::vector<std::string>& names) {
-  if (names.empty()) return {};
-  return names.size() == 1
-             ? fmt::format("node {} stays in floating point: its weights are too small for int8",
-                           listed(names))
-             : fmt::format("nodes {} stay in floating point: their weights are too small for int8",
-                           listed(names));
-}
-
-std::vector<std::string> notes_of(const QuantizeSummary& summary) {
-  std::vector<std::string> notes;
-  if (!summary.too_small.empty()) notes.push_back(too_small_note(summary.too_small));
-  if (!summary.zeros.empty()) {
-    notes.push_back(
-        fmt::format("the range of {} is zero: it was never seen to hold anything else, and all "
-                    "that it holds becomes 0",
-                    listed(summary.zeros)));
-  }
-  return notes;
-}
-
 QuantizeSummary quantize(Graph& graph, const ValueRanges& ranges, const QuantizeOptions& options,
                          const ChannelRanges& channels) {
   const quantization::Scheme scheme = quantization::make_scheme(graph, options);
-  std::vector<std::string> zeros = Quantizer(graph, scheme, options, channels).run(ranges);
-  return {scheme.nodes.size() - scheme.readers, scheme.kept, scheme.values.size(), scheme.too_small,
-          std::move(zeros)};
+  Quantizer(graph, scheme, options, channels).run(ranges);
+  return {scheme.nodes.size() - scheme.readers, scheme.kept, scheme.values.size()};
 }
 
 }  // namespace xrt

@@ -13,7 +13,6 @@
 #include "quantize/scheme.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
@@ -23,7 +22,6 @@
 #include "ops/op_facts.h"
 #include "ops/quantized.h"
 #include "quantize/op_rules.h"
-#include "quantize/weights.h"
 
 namespace xrt::quantization {
 namespace {
@@ -66,28 +64,6 @@ bool is_product(const Graph& graph, const Node& node) {
 
 enum class Kind { kNo, kSum, kProduct, kReader };
 
-// Whether a channel's weights are so small that its scale would be no normal number. It is no
-// better in steps that are than as nothing but zeros.
-bool too_small(const Graph& graph, const Node& node) {
-  const Tensor& weights = *graph.constant(node.input(1));
-  const AxisIndex index(weights.dims(), output_axis(node));
-  const float* w = weights.data<float>();
-  std::vector<bool> large(index.size(), false), any(index.size(), false);
-  std::size_t left = index.size();
-  for (std::int64_t i = 0; i < weights.count() && left > 0; ++i) {
-    const std::size_t channel = index(i);
-    if (large[channel] || w[i] == 0) continue;
-    any[channel] = true;
-    if (std::fabs(w[i]) / kLargestWeight < kLeastScale) continue;
-    large[channel] = true;
-    --left;
-  }
-  for (std::size_t c = 0; c < any.size(); ++c) {
-    if (any[c] && !large[c]) return true;
-  }
-  return false;
-}
-
 // What of a node is to be quantised.
 Kind kind_of(const Graph& graph, const Node& node, const OpChoice& choice) {
   if (choice.int8 == false) return Kind::kNo;
@@ -116,11 +92,7 @@ class Planner {
     std::vector<std::pair<NodeId, Kind>> found;
     for (const NodeId id : order_) {
       const Node& node = graph_.node(id);
-      Kind kind = kind_of(graph_, node, choice_for(node, options_));
-      if (kind == Kind::kSum && too_small(graph_, node)) {
-        scheme_.too_small.push_back(node.name);
-        kind = Kind::kNo;
-      }
+      const Kind kind = kind_of(graph_, node, choice_for(node, options_));
       if (kind == Kind::kNo) {
         if (is_sum_op(node)) ++scheme_.kept;
         continue;

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kTries = 16;
 constexpr float kLeastRange = 0.6F;  // of the block's, for the smallest scale tried
+constexpr float kTiny = 1e-30F;
 
 // To the nearest even integer, of numbers below 2^22.
 inline float rounded(float x) {
@@ -82,16 +83,16 @@ BlockScale scale_of(const float* w, std::int64_t n, const BlockForm& form, Steps
     low = std::min(low, w[i]);
     high = std::max(high, w[i]);
   }
-  if (low == high) return {};
+  if (high - low < kTiny) return {};
   BlockScale best = reaching(low, high, 1, form.symmetric, steps);
   best.scale = as_stored(best.scale, dtype);
-  if (!form.search || best.scale < form.least) return best;
+  if (!form.search) return best;
   double least = squared_error(w, n, best, steps);
   for (int i = 0; i < kTries; ++i) {
     const float part = 1 - (1 - kLeastRange) * static_cast<float>(i) / kTries;
     BlockScale s = reaching(low, high, part, form.symmetric, steps);
-    if (s.scale < form.least) break;
-    s.scale = std::max(as_stored(fitted(w, n, s, steps), dtype), form.least);
+    if (s.scale < kTiny) break;
+    s.scale = as_stored(fitted(w, n, s, steps), dtype);
     const double error = squared_error(w, n, s, steps);
     if (error < least) {
       least = error;
@@ -161,10 +162,6 @@ QuantisedBlocks quantise_blocks(const Tensor& matrix, const std::vector<float>& 
         w[static_cast<std::size_t>(i)] = numbers[static_cast<std::size_t>(first + i * step)];
       }
       const BlockScale s = scale_of(w.data(), count, form, steps, matrix.dtype());
-      if (s.scale < form.least) {
-        result.too_small = true;
-        return result;
-      }
       const std::int64_t at = whole ? line : axis == 0 ? b * lines + line : line * blocks + b;
       if (matrix.dtype() == DType::kFloat32) {
         result.scales.data<float>()[at] = s.scale;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "xrt/tensor.h"
@@ -15,7 +14,6 @@ struct BlockForm {
   std::int64_t block = 0;  // 0: the whole axis
   bool symmetric = true;
   bool search = true;
-  float least = std::numeric_limits<float>::min();  // of a scale
 };
 
 struct QuantisedBlocks {
@@ -24,7 +22,6 @@ struct QuantisedBlocks {
   Tensor scales;
   Tensor zeros;                  // undefined: symmetric
   double signal = 0, noise = 0;  // sums of squares
-  bool too_small = false;        // a scale would be less than BlockForm::least: the rest is void
 };
 
 // A matrix's elements, of float32 or float16, as float32.

@@ -74,11 +74,6 @@ class WeightQuantizer {
         found =
             made_.emplace(std::pair(w, place->axis), quantise(node, w, place->axis, worst)).first;
       }
-      if (!found->second.valid()) {
-        ++summary_.kept;
-        summary_.too_small.push_back(node.name);
-        continue;
-      }
       ++(place->input == 0 ? summary_.tables : summary_.products);
       graph_.set_input(id, place->input, found->second);
     }
@@ -94,7 +89,6 @@ class WeightQuantizer {
   }
 
  private:
-  // None where the weights are too small.
   ValueId quantise(const Node& node, ValueId id, std::size_t axis, double& worst) {
     const Tensor w = *graph_.constant(id);
     const std::vector<float> numbers = quantization::matrix_numbers(w);
@@ -104,7 +98,6 @@ class WeightQuantizer {
     }
     const BlockForm form{options_.bits, options_.block, options_.symmetric, options_.search};
     const QuantisedBlocks blocks = quantization::quantise_blocks(w, numbers, axis, form);
-    if (blocks.too_small) return ValueId();
     if (blocks.signal > 0) {
       worst = std::min(worst, 10 * std::log10(blocks.signal / std::max(blocks.noise, 1e-300)));
     }

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -12,10 +11,6 @@
 #include "xrt/tensor.h"
 
 namespace xrt::quantization {
-
-inline constexpr float kLargestWeight = 127;  // -128 is not used: symmetric
-// Engines may take smaller numbers for 0, and divide by them.
-inline constexpr float kLeastScale = std::numeric_limits<float>::min();
 
 struct ByteFactors {
   Tensor steps;               // int8 of the weights' shape, -127 to 127
@@ -35,8 +30,8 @@ class AxisIndex {
   std::int64_t size_ = 1, inner_ = 1;
 };
 
-// `weights` are float32; a scale is at least `least` at its index (empty: 0), and kLeastScale.
-// Throws kInvalidArgument, beginning with `label`, where a weight is not finite.
+// `weights` are float32; a scale is at least `least` at its index (empty: 0). Throws
+// kInvalidArgument, beginning with `label`, where a weight is not finite.
 ByteFactors round_weights(const Tensor& weights, std::size_t axis, const std::vector<float>& least,
                           const std::string& label);
 
