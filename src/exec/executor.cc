@@ -250,6 +250,7 @@ void Executor::plan_memory() {
 
 void Executor::compile(Plan& plan, const ProgramOptions& options, const std::string& scope) {
   const Graph& folded = plan.folded;
+  const auto shared_options = std::make_shared<const ProgramOptions>(options);
   std::size_t index = 0;
   for (const NodeId id : folded.nodes()) {
     throw_if_interrupted();
@@ -294,7 +295,7 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
       if (checks->any()) launch.value_checks = std::move(checks);
       if (launch.engine != kFallbackEngine && options.device == "cpu") {
         launch.stand_in =
-            std::make_unique<StandIn>(body, launch.name, scope, launch.engine, options);
+            std::make_unique<StandIn>(body, launch.name, scope, launch.engine, shared_options);
       }
       launch.is_isolated = is_isolated(launch.engine);
       launch.threads = {launch.info.threads, launch.info.pool, launch.info.runs_at_once};

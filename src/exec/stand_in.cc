@@ -34,32 +34,36 @@ void deliver(Data& made, Data& wanted) {
 }  // namespace
 
 StandIn::StandIn(std::shared_ptr<const Graph> function, std::string name, std::string scope,
-                 std::string engine, ProgramOptions options)
+                 std::string engine, std::shared_ptr<const ProgramOptions> options)
     : function_(std::move(function)),
       name_(std::move(name)),
       scope_(std::move(scope)),
       engine_(std::move(engine)),
-      options_(std::move(options)) {
-  const OptionNames& named = options_.engines;
-  is_named_ = std::any_of(named.begin(), named.end(), [](const auto& name) {
-    return name == kFallbackEngine || name == "auto";
-  });
-  options_.engines = {std::string(kFallbackEngine)};
-  options_.node_engines.clear();  // of nodes that this engine was to have
-  options_.aliases.clear();
-}
+      options_(std::move(options)) {}
 
 StandIn::~StandIn() = default;
 
+bool StandIn::is_named() const {
+  const OptionNames& named = options_->engines;
+  return std::any_of(named.begin(), named.end(),
+                     [](const auto& name) { return name == kFallbackEngine || name == "auto"; });
+}
+
 Body& StandIn::body() {
   const std::lock_guard lock(mutex_);
-  if (body_ == nullptr) body_ = std::make_unique<Body>(*function_, name_, scope_, options_);
+  if (body_ == nullptr) {
+    ProgramOptions options = *options_;
+    options.engines = {std::string(kFallbackEngine)};
+    options.node_engines.clear();  // of nodes that the engine was to have
+    options.aliases.clear();
+    body_ = std::make_unique<Body>(*function_, name_, scope_, std::move(options));
+  }
   return *body_;
 }
 
 void StandIn::run(std::span<const Data> inputs, std::span<Data> outputs, const std::string& unfit,
                   Profiler& profiler, RunRecord* record) {
-  if (options_.strict && !is_named_) {
+  if (options_->strict && !is_named()) {
     throw Error(ErrorCode::kUnsupported,
                 fmt::format("function '{}': the engine '{}' is not given such inputs ({}), and no "
                             "other one is listed",
@@ -71,7 +75,7 @@ void StandIn::run(std::span<const Data> inputs, std::span<Data> outputs, const s
     const std::string text = fmt::format("function '{}' of '{}' runs on '{}': {}", name_, engine_,
                                          kFallbackEngine, unfit);
     // Nothing that a user gave to one engine goes to another in silence.
-    is_named_ ? log_info(text) : log_warning(text);
+    is_named() ? log_info(text) : log_warning(text);
   }
   std::vector<Data> made(outputs.begin(), outputs.end());
   BodyRun(body(), profiler, record)(inputs, made);

@@ -24,9 +24,10 @@ class Body;
 
 class StandIn {
  public:
-  // Of the function `name` of `engine`; `options` are those of the program around it.
+  // Of the function `name` of `engine`; `options` are those of the program around it, which all
+  // functions share.
   StandIn(std::shared_ptr<const Graph> function, std::string name, std::string scope,
-          std::string engine, ProgramOptions options);
+          std::string engine, std::shared_ptr<const ProgramOptions> options);
   ~StandIn();
 
   // `unfit` says why the engine is not to have the inputs. A tensor in `outputs` is memory to write
@@ -39,11 +40,12 @@ class StandIn {
 
  private:
   Body& body();
+  // Among the engines of the program.
+  bool is_named() const;
 
   std::shared_ptr<const Graph> function_;
   std::string name_, scope_, engine_;
-  ProgramOptions options_;
-  bool is_named_ = true;  // among the engines of the program
+  std::shared_ptr<const ProgramOptions> options_;
   std::atomic<std::int64_t> runs_{0};
 
   mutable ForkMutex mutex_;
