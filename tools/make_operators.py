@@ -68,7 +68,8 @@ DECIDING = """\
 The runtime holds the values of these operands to the rule of the table before an engine that does
 not check them itself sees them: constants when a program is loaded, all others before each launch.
 Where one node computes such a value for another, the function is cut between the two. The native
-engine and ONNX Runtime check their values themselves. The table is `src/ops/deciding_operands.cc`.
+engine and ONNX Runtime check their values themselves. The table is
+`src/ops/sizes/deciding_operands.cc`.
 
 """
 

@@ -15,9 +15,9 @@
 
 #include "exec/native_evaluator.h"
 #include "gil.h"
-#include "ops/deciding_operands.h"
 #include "ops/own_ops.h"
 #include "ops/schema.h"
+#include "ops/sizes/deciding_operands.h"
 #include "passes/pass_manager.h"
 #include "xrt/model.h"
 #include "xrt/onnx.h"

@@ -12,10 +12,10 @@
 #include "base/element.h"
 #include "exec/native_evaluator.h"
 #include "ir/extract.h"
-#include "ops/empties.h"
-#include "ops/open_sizes.h"
 #include "ops/shape_inference.h"
-#include "ops/size_rules.h"
+#include "ops/sizes/empties.h"
+#include "ops/sizes/open_sizes.h"
+#include "ops/sizes/size_rules.h"
 #include "passes/passes.h"
 #include "xrt/error.h"
 

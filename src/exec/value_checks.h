@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a function of an engine that does not look at its values is given: operands that decide
-// shapes or addresses hold what they must (ops/deciding_operands.h), and sizes that only a run
-// knows agree, whoever would run it. A caller who sends what does not fit gets an error that names
-// the node, instead of memory that is not the tensor's.
+// shapes or addresses hold what they must (ops/sizes/deciding_operands.h), and sizes that only a
+// run knows agree, whoever would run it. A caller who sends what does not fit gets an error that
+// names the node, instead of memory that is not the tensor's.
 //
 //   ValueChecks checks(graph);
 //   if (checks.any()) checks.run(inputs);  // before the launch
@@ -31,7 +31,7 @@
 #include "base/fork_mutex.h"
 #include "exec/least_memory.h"
 #include "exec/least_time.h"
-#include "ops/deciding_operands.h"
+#include "ops/sizes/deciding_operands.h"
 #include "xrt/graph.h"
 #include "xrt/tensor.h"
 

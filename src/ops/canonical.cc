@@ -14,8 +14,8 @@
 #include "ir/rewrite.h"
 #include "ops/axes.h"
 #include "ops/own_ops.h"
-#include "ops/padding.h"
 #include "ops/schema.h"
+#include "ops/sizes/padding.h"
 
 namespace xrt {
 namespace {

@@ -12,7 +12,7 @@
 // What the types do not tell yet stays as the model has it: SAME_UPPER and SAME_LOWER with a stride
 // above 1 and output_shape while the spatial sizes are symbolic, kernel_shape while that of the
 // weights is, axes while the rank is unknown, axes that are computed. Engines with static shapes
-// never see these; an engine that takes open shapes asks ops/padding.h at run time.
+// never see these; an engine that takes open shapes asks ops/sizes/padding.h at run time.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@
 
 #include "onnx/proto.h"
 #include "ops/axes.h"
-#include "ops/deciding_operands.h"
 #include "ops/gate_functions.h"
+#include "ops/sizes/deciding_operands.h"
 #include "xrt/error.h"
 
 namespace xrt {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ir/updates.h"
-#include "ops/deciding_operands.h"
+#include "ops/sizes/deciding_operands.h"
 #include "xrt/graph.h"
 
 namespace xrt {

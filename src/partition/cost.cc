@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "ops/op_facts.h"
-#include "ops/wide_window.h"
+#include "ops/sizes/wide_window.h"
 
 namespace xrt {
 namespace {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "ir/updates.h"
-#include "ops/deciding_operands.h"
+#include "ops/sizes/deciding_operands.h"
 #include "xrt/engine.h"
 #include "xrt/export.h"
 #include "xrt/graph.h"

@@ -13,8 +13,8 @@
 #include "base/work_scope.h"
 #include "engine/host.h"
 #include "ir/updates.h"
-#include "ops/deciding_operands.h"
 #include "ops/op_registry.h"
+#include "ops/sizes/deciding_operands.h"
 #include "placement/estimates.h"
 #include "placement/heavy_constants.h"
 #include "placement/withheld.h"
@@ -211,6 +211,7 @@ EngineAnswers ask(const Engine& engine, const Graph& graph, const ProgramOptions
       answers.nodes = answers_of(engine, graph, device, options);
     } else {
       std::vector<NodeId> ids;
+      ids.reserve(withheld.size());
       for (const Withheld& one : withheld) ids.push_back(one.node);
       answers.nodes = answers_of(engine, without_nodes(graph, ids), device, options);
       for (const Withheld& one : withheld) {

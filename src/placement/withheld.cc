@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "ops/shape_inference.h"
-#include "ops/size_rules.h"
+#include "ops/sizes/size_rules.h"
 #include "placement/heavy_constants.h"
 #include "registry/engine_manifest.h"
 #include "registry/engine_names.h"

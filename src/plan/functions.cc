@@ -16,7 +16,7 @@
 #include "device/threads.h"
 #include "engine/host.h"
 #include "ir/printer.h"
-#include "ops/size_rules.h"
+#include "ops/sizes/size_rules.h"
 #include "options/sizes.h"
 #include "placement/estimates.h"
 #include "placement/precision.h"
@@ -74,7 +74,7 @@ void refuse_wrong_results(const Engine& engine, const Graph& claimed, const std:
       "engine '" + engine.name() + "' computes function '" + function + "' wrong: " + *why,
       engine.name(), std::move(nodes), "engine '" + engine.name() + "' computed it wrong: " + *why);
   failure.computes_wrong = true;
-  throw failure;
+  throw CompileFailure(std::move(failure));
 }
 
 // What explain() says of a function that was brought to half precision.

@@ -51,8 +51,8 @@ struct EngineManifest {
   bool gains_from_fixed_sizes = true;
   // EngineInfo::shapes is kStatic: nodes with open dimensions are not for it.
   bool needs_fixed_sizes = false;
-  // Values that decide shapes or addresses (ops/deciding_operands.h) and are wrong are errors of
-  // its executables. Else the runtime looks at them, and cuts functions where they are computed.
+  // Values that decide shapes or addresses (ops/sizes/deciding_operands.h) and are wrong are errors
+  // of its executables. Else the runtime looks at them, and cuts functions where they are computed.
   bool checks_values = false;
   // Such values read or write memory that is not the tensor's: nodes in whose bodies they are
   // computed, where nobody sees them, are not for it, nor are values without elements and sizes

@@ -10,9 +10,9 @@
 
 #include "ir/attributes.h"
 #include "onnx/exporter.h"
-#include "ops/padding.h"
 #include "ops/schema.h"
 #include "ops/shape_inference.h"
+#include "ops/sizes/padding.h"
 #include "xrt/error.h"
 #include "xrt/op.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/deciding_operands.h"
+#include "ops/sizes/deciding_operands.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <limits>
 #include <vector>
 
-#include "ops/open_sizes.h"
 #include "ops/schema.h"
-#include "ops/size_rules.h"
+#include "ops/sizes/open_sizes.h"
+#include "ops/sizes/size_rules.h"
 
 namespace xrt {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "lir/lir.h"
 #include "ops/quantized.h"
-#include "ops/resize_places.h"
+#include "ops/sizes/resize_places.h"
 
 namespace xrt::lite {
 

@@ -34,7 +34,7 @@ RANDOM = frozenset(
 
 
 MOST_OF_A_WINDOW = 4096  # elements, of a convolution
-# As src/ops/wide_window.h has them for the other engines.
+# As src/ops/sizes/wide_window.h has them for the other engines.
 USUAL_WINDOW = 1024  # elements, of a pool
 ABOUT_A_SECOND = 10**9  # elements of windows that are pooled
 

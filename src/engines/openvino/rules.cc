@@ -14,13 +14,13 @@
 #include "engines/openvino/quantized.h"
 #include "ir/attributes.h"
 #include "ir/pattern.h"
-#include "ops/deciding_operands.h"
-#include "ops/empties.h"
 #include "ops/gate_functions.h"
 #include "ops/op_facts.h"
-#include "ops/padding.h"
-#include "ops/size_rules.h"
-#include "ops/wide_window.h"
+#include "ops/sizes/deciding_operands.h"
+#include "ops/sizes/empties.h"
+#include "ops/sizes/padding.h"
+#include "ops/sizes/size_rules.h"
+#include "ops/sizes/wide_window.h"
 
 namespace xrt::openvino {
 namespace {
@@ -152,7 +152,7 @@ std::optional<std::string> dft(const Graph&, const Node&) {
 }
 
 std::optional<std::string> col2im(const Graph& graph, const Node& node) {
-  // What is constant or given is judged before the launch (ops/size_rules.h).
+  // What is constant or given is judged before the launch (ops/sizes/size_rules.h).
   const bool is_seen = graph.value(node.inputs[1]).origin != Origin::kNode &&
                        graph.value(node.inputs[2]).origin != Origin::kNode;
   if (is_seen) return std::nullopt;
@@ -508,7 +508,7 @@ std::optional<std::string> power(const Graph& graph, const Node& node) {
   return "the CPU plugin computes powers of integers in float32";
 }
 
-// Where the sizes are inferred, the runtime sees that there are none (ops/empties.h).
+// Where the sizes are inferred, the runtime sees that there are none (ops/sizes/empties.h).
 std::optional<std::string> narrow_range(const Graph& graph, const Node& node) {
   if (bit_width(graph.type(node.input(0)).dtype) >= 32) return std::nullopt;
   return "OpenVINO counts the steps of a range that leads away from its end";

@@ -9,7 +9,7 @@
 
 #include "ops/host_fold.h"
 #include "ops/lower_by_body.h"
-#include "ops/size_rules.h"
+#include "ops/sizes/size_rules.h"
 #include "xrt/error.h"
 
 namespace xrt::tensorrt {

@@ -22,7 +22,7 @@
 #include "engines/tvm/executable.h"
 #include "engines/tvm/rules.h"
 #include "engines/tvm/user_code.h"
-#include "ops/size_rules.h"
+#include "ops/sizes/size_rules.h"
 #include "xrt/error.h"
 
 namespace xrt::tvm_engine {

@@ -15,7 +15,7 @@
 #include "device/cuda_driver.h"
 #include "engine/handles.h"
 #include "engines/xla/long_rows.h"
-#include "ops/wide_window.h"
+#include "ops/sizes/wide_window.h"
 #include "xrt/error.h"
 
 namespace xrt::xla {

@@ -10,7 +10,7 @@
 #include "ops/host_fold.h"
 #include "ops/lower_by_body.h"
 #include "ops/op_registry.h"
-#include "ops/size_rules.h"
+#include "ops/sizes/size_rules.h"
 #include "xrt/error.h"
 
 namespace xrt::xla {
@@ -195,7 +195,7 @@ bool GraphLowerer::lower_by_code(NodeId id) {
   };
   compare("takes", code.inputs, given);
   compare("returns", code.outputs, wanted);
-  const Hlos made = b_.call(code.functions, code.main, operands, std::move(results));
+  const Hlos made = b_.call(code.functions, code.main, operands, results);
   for (std::size_t k = 0; k < made.size(); ++k) {
     Bound value;
     value.plain = made[k];

@@ -16,7 +16,7 @@
 #include "engines/native/dnn/post_ops.h"
 #include "engines/native/kernels/common/window.h"
 #include "ir/attributes.h"
-#include "ops/wide_window.h"
+#include "ops/sizes/wide_window.h"
 
 namespace xrt::native::dnn {
 namespace {

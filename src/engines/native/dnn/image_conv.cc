@@ -18,7 +18,7 @@
 #include "engines/native/kernels/common/window.h"
 #include "engines/native/kernels/vector/vector_ops.h"
 #include "ir/attributes.h"
-#include "ops/wide_window.h"
+#include "ops/sizes/wide_window.h"
 
 namespace xrt::native::dnn {
 namespace {

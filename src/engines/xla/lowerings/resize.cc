@@ -9,7 +9,7 @@
 
 #include "engines/xla/lowerings/places.h"
 #include "engines/xla/lowerings/take.h"
-#include "ops/resize_places.h"
+#include "ops/sizes/resize_places.h"
 
 namespace xrt::xla {
 

@@ -20,7 +20,7 @@
 #include "engines/native/kernels/common/window.h"
 #include "ir/attributes.h"
 #include "ir/pattern.h"
-#include "ops/wide_window.h"
+#include "ops/sizes/wide_window.h"
 
 namespace xrt::native::dnn {
 namespace {

@@ -10,7 +10,7 @@
 #include "engines/native/kernels/common/convert.h"
 #include "ir/attributes.h"
 #include "ir/pattern.h"
-#include "ops/wide_window.h"
+#include "ops/sizes/wide_window.h"
 
 namespace xrt::native::dnn {
 namespace {

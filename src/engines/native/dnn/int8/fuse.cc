@@ -17,7 +17,7 @@
 #include "ir/pattern.h"
 #include "ops/canonical.h"
 #include "ops/quantized.h"
-#include "ops/wide_window.h"
+#include "ops/sizes/wide_window.h"
 
 namespace xrt::native::dnn {
 namespace {

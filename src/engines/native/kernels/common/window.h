@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/padding.h"
+#include "ops/sizes/padding.h"
 #include "xrt/graph.h"
 #include "xrt/tensor.h"
 

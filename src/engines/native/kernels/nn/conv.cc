@@ -15,7 +15,7 @@
 #include "engines/native/kernels/vector/vector_ops.h"
 #include "engines/native/scratch.h"
 #include "ir/attributes.h"
-#include "ops/wide_window.h"
+#include "ops/sizes/wide_window.h"
 
 namespace xrt::native {
 

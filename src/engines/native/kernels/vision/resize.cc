@@ -16,7 +16,7 @@
 #include "engines/native/kernels/vector/vector_ops.h"
 #include "engines/native/scratch.h"
 #include "ir/attributes.h"
-#include "ops/resize_places.h"
+#include "ops/sizes/resize_places.h"
 
 namespace xrt::native {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/open_sizes.h"
+#include "ops/sizes/open_sizes.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/wide_window.h"
+#include "ops/sizes/wide_window.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/size_rules.h"
+#include "ops/sizes/size_rules.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/operand_sizes.h"
+#include "ops/sizes/operand_sizes.h"
 
 namespace xrt {
 namespace {
@@ -289,7 +289,7 @@ Refusal pad(const OperandSizes& o) {
     if (repeats && (*x)[a] == 0 && (values[a] > 0 || values[a + x->size()] > 0)) {
       return fmt::format("axis {} of [{}] has nothing to be padded with", a, fmt::join(*x, ","));
     }
-    // No sum of them overflows: the numbers have 32 bits (ops/deciding_operands.h).
+    // No sum of them overflows: the numbers have 32 bits (ops/sizes/deciding_operands.h).
     if ((*x)[a] + values[a] + values[a + x->size()] < 0) {
       return fmt::format("axis {} of [{}] would have a negative size", a, fmt::join(*x, ","));
     }

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "ops/operand_sizes.h"
+#include "ops/sizes/operand_sizes.h"
 
 namespace xrt {
 namespace {

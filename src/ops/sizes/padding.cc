@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/padding.h"
+#include "ops/sizes/padding.h"
 
 #include <algorithm>
 #include <string>

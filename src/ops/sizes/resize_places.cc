@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/resize_places.h"
+#include "ops/sizes/resize_places.h"
 
 #include <algorithm>
 #include <array>

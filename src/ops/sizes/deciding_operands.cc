@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/deciding_operands.h"
+#include "ops/sizes/deciding_operands.h"
 
 #include <fmt/format.h>
 
@@ -576,7 +576,8 @@ bool leaves_operands_unseen(const Graph& graph, const Node& node) {
   };
   add_bodies(graph, node);
   while (!bodies.empty()) {
-    const auto [body, turns] = bodies.back();
+    const Graph* const body = bodies.back().graph;
+    const std::optional<std::int64_t> turns = bodies.back().turns;
     bodies.pop_back();
     std::optional<Sources> sources;
     for (const NodeId id : body->nodes()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/empties.h"
+#include "ops/sizes/empties.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "ops/deciding_operands.h"
+#include "ops/sizes/deciding_operands.h"
 
 namespace xrt {
 namespace {
