@@ -128,7 +128,8 @@ class XRT_API Calibrator {
 
   // One value per graph input, in order. Throws kInvalidArgument naming sample and input where
   // their count, a dtype or a shape is another than the graph's, or a number is not finite; and
-  // naming the value where the graph makes one that is not finite.
+  // naming the value where the graph makes one that is not finite. A sample of which nothing that
+  // is watched has elements does not count.
   void add(const std::vector<Tensor>& sample);
   std::size_t samples() const;
   // Of the first of the clippings, or of one of them. Throw kInvalidArgument before the first
@@ -192,7 +193,17 @@ struct QuantizeSummary {
   std::size_t sums = 0;    // Conv, Gemm, MatMul and ConvTranspose nodes that became int8
   std::size_t kept = 0;    // those that stayed in floating point
   std::size_t values = 0;  // activations with a scale
+  // Nodes among `kept` whose weights are all less than 1e-30.
+  std::vector<std::string> too_small = {};
+  // Values whose ranges are less than 1e-30: all that they hold becomes 0.
+  std::vector<std::string> zeros = {};
 };
+
+// What of it a user should know, a sentence each: nodes that stay in floating point for their
+// weights, values without a range.
+XRT_API std::vector<std::string> notes_of(const QuantizeSummary& summary);
+// The sentence about nodes whose weights are too small; empty without any.
+XRT_API std::string too_small_note(const std::vector<std::string>& names);
 
 // Puts Q/DQ into the graph. With `channels` biases are corrected: the mean of what rounding the
 // weights adds to each output channel is taken off. Throws kInvalidArgument naming a value whose

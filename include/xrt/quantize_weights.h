@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "xrt/export.h"
 #include "xrt/graph.h"
@@ -39,6 +40,7 @@ struct WeightSummary {
   std::size_t kept = 0;      // of those that have constant floating-point weights
   std::size_t bytes_before = 0, bytes_after = 0;  // of the weights that were quantised
   double decibels = 0;  // signal over noise of the worst of these weights; 0 without any
+  std::vector<std::string> too_small = {};  // nodes of `kept` by weights less than 1e-30
 };
 
 // Weights are matrices of float32 or float16; a table is gathered from at axis 0. Throws
@@ -52,8 +54,9 @@ struct DynamicOptions {
 };
 
 struct DynamicSummary {
-  std::size_t products = 0;  // nodes that became MatMulInteger
-  std::size_t kept = 0;      // of those that have constant float32 weights
+  std::size_t products = 0;                 // nodes that became MatMulInteger
+  std::size_t kept = 0;                     // of those that have constant float32 weights
+  std::vector<std::string> too_small = {};  // of `kept`: see WeightSummary
 };
 
 // Weights: int8, symmetric, a scale per output channel. The other factor: uint8, one scale for all

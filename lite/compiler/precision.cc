@@ -41,6 +41,7 @@ void quantize_by_samples(Graph& graph, const CompileOptions& options,
   notes.push_back(
       fmt::format("int8: {} of {} Conv, Gemm and MatMul nodes, calibrated with {} samples",
                   done.sums, done.sums + done.kept, calibrator.samples()));
+  for (const std::string& note : notes_of(done)) notes.push_back("int8: " + note);
 }
 
 }  // namespace xrt::lite

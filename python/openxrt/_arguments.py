@@ -4,12 +4,32 @@
 from __future__ import annotations
 
 import os
+import pickle
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ._core import Graph, InvalidArgument, Unsupported
+from ._core import Graph, InvalidArgument, InvalidModel, Unsupported
+
+# What zipfile, json, pickle and PyTorch raise of a damaged archive.
+_DAMAGED = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    pickle.UnpicklingError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def source_of(model: Any) -> str | bytes | bytearray | memoryview | Graph:
@@ -40,16 +60,22 @@ def _is_exported_program(path: str) -> bool:
                 return False
             with zipfile.ZipFile(file) as archive:
                 names = archive.namelist()
-    except (OSError, zipfile.BadZipFile):  # load() says what is wrong with it
+    except _DAMAGED:  # load() says what is wrong with it
         return False
     members = {name.rpartition("/")[2] for name in names}
     return bool(members & {"archive_format", "serialized_exported_program.json"})
 
 
 def _exported_graph(path: str) -> Graph:
-    """The program of torch.export in the file. Unsupported where PyTorch is missing, or where the
-    program changes buffers, which only a module keeps between runs."""
+    """The program of torch.export in the file. Unsupported where PyTorch is missing, where the
+    program changes buffers, which only a module keeps between runs, and where the name does not
+    tell what it is: PyTorch runs code that such a file holds."""
     what = f"'{path}' holds a program of torch.export"
+    if not path.endswith(".pt2"):
+        raise Unsupported(
+            f"{what}, and PyTorch, which reads it, runs code that it may hold: where you trust it, "
+            "give it a name that ends with .pt2"
+        )
     try:
         import torch
     except ImportError as error:
@@ -59,7 +85,11 @@ def _exported_graph(path: str) -> Graph:
         ) from error
     from .torch import import_exported
 
-    imported = import_exported(torch.export.load(path))
+    try:
+        program = torch.export.load(path)
+    except _DAMAGED as error:
+        raise InvalidModel(f"{what} that PyTorch cannot read: {error}") from error
+    imported = import_exported(program)
     plain = [result.output for result in imported.results] == list(range(len(imported.results)))
     if imported.aliases or not plain:
         raise Unsupported(

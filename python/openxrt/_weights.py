@@ -37,7 +37,7 @@ def quantize_weights(
         f"{fspath(output)}: weights of {done['products']} products and {done['tables']} tables in "
         f"{bits} bits, {done['kept']} in floating point\n"
         f"{done['bytes_after'] / 1e6:.1f} MB instead of {done['bytes_before'] / 1e6:.1f} MB; "
-        f"the worst at {done['decibels']:.1f} dB"
+        f"the worst at {done['decibels']:.1f} dB" + (done["note"] and f"\n{done['note']}")
     )
 
 
@@ -48,5 +48,5 @@ def quantize_dynamic(
     done = _core.quantize_dynamic(model, output, keep_float=keep_float)
     return (
         f"{fspath(output)}: {done['products']} of {done['products'] + done['kept']} MatMul and "
-        "Gemm nodes in int8, with the ranges of each run"
+        "Gemm nodes in int8, with the ranges of each run" + (done["note"] and f"\n{done['note']}")
     )

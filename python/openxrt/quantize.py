@@ -340,6 +340,7 @@ def quantize(
         said += f"\nclipping: {done['clipping']}"
     if done.get("float_results"):
         said += "\nresults of convolutions are float32 where float ops read them"
+    said += "".join(f"\n{note}" for note in done["notes"])
     if loss is not None:
         said += f"\ntop_1 {done['reached']:.4f}, in floating point {done['plain']:.4f}"
     elif accuracy is not None:

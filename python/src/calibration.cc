@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -60,12 +61,14 @@ void set_ranges(CalibrationTable& table, const std::map<std::string, Ends>& rang
   for (const auto& [name, ends] : ranges) {
     const auto found = std::find_if(table.values.begin(), table.values.end(),
                                     [&](const CalibratedValue& v) { return v.name == name; });
-    if (found == table.values.end() || !(ends.first <= ends.second)) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("the range of '{}': {}", name,
-                              found == table.values.end() ? "the table has no such value"
-                                                          : "its low end is above the high one"));
+    const auto refuse = [&value = name](const char* why) {
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("the range of '{}': {}", value, why));
+    };
+    if (found == table.values.end()) refuse("the table has no such value");
+    if (!std::isfinite(ends.first) || !std::isfinite(ends.second)) {
+      refuse("its ends are to be finite numbers of float32");
     }
+    if (ends.first > ends.second) refuse("its low end is above the high one");
     found->range = {ends.first, ends.second};
   }
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/message.h"
+#include "base/work_scope.h"
 #include "device/caller_stream.h"
 #include "gil.h"
 #include "graph.h"
@@ -51,7 +52,9 @@ std::string names_of(const std::vector<Port>& ports) {
 class PyProgram {
  public:
   PyProgram(std::shared_ptr<Program> program, const ProgramOptions& options)
-      : program_(std::move(program)), device_(options.device) {
+      : program_(std::move(program)),
+        device_(options.device),
+        most_bytes_(options.max_memory_bytes) {
     for (const Port& port : program_->inputs()) {
       input_labels_.push_back(fmt::format("input '{}'", port.name));
       input_access_.push_back(Access::kRead);
@@ -166,7 +169,7 @@ class PyProgram {
     for (std::size_t i = 0; i < count; ++i) {
       const Access access =
           input_access_[i] == Access::kWrite ? Access::kWrite : Access::kReadDetached;
-      inputs[i] = to_data(arguments[i], ports[i].type, input_labels_[i], access, &streams);
+      inputs[i] = taken(arguments[i], i, access, streams);
     }
     Outputs outputs;
     // What becomes a tensor of the framework is used on the framework's stream.
@@ -284,7 +287,21 @@ class PyProgram {
     }
     given[i] = true;
     if (port.has_default && object.is_none()) return;
-    inputs[i] = to_data(object, port.type, input_labels_[i], input_access_[i], &streams);
+    inputs[i] = taken(object, i, input_access_[i], streams);
+  }
+
+  // What has to be copied of a caller's array is in the bound on memory, too.
+  Data taken(nb::handle object, std::size_t i, Access access, ProducerStreams& streams) const {
+    const Type& type = program_->inputs()[i].type;
+    if (most_bytes_ == 0) return to_data(object, type, input_labels_[i], access, &streams);
+    const WorkScope scope(std::make_shared<MemoryAccount>(), most_bytes_);
+    try {
+      return to_data(object, type, input_labels_[i], access, &streams);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kResource) throw;
+      throw Error(error.code(),
+                  fmt::format("{}, to be copied: {}", input_labels_[i], error.what()));
+    }
   }
 
   void check_given(const std::vector<bool>& given) const {
@@ -412,6 +429,7 @@ class PyProgram {
 
   std::shared_ptr<Program> program_;
   std::string device_;
+  std::size_t most_bytes_;  // 0: no bound was given
   std::vector<std::string> input_labels_, output_labels_;
   std::vector<Access> input_access_;
   std::vector<nb::str> output_keys_;

@@ -190,6 +190,7 @@ nb::dict quantize_model_file(const std::filesystem::path& model,
   result["kept"] = done.summary.kept;
   result["values"] = done.summary.values;
   result["samples"] = done.samples;
+  result["notes"] = notes_of(done.summary);
   result["clipping"] = clipping_names()[static_cast<std::size_t>(done.clipping)];
   result["float_results"] = done.float_results;
   result["reached"] = done.reached;
@@ -219,6 +220,7 @@ nb::dict quantize_by_table(const std::filesystem::path& model, const std::filesy
   result["kept"] = done.summary.kept;
   result["values"] = done.summary.values;
   result["samples"] = done.samples;
+  result["notes"] = notes_of(done.summary);
   result["kept_for_accuracy"] = done.kept;
   return result;
 }
@@ -239,6 +241,7 @@ nb::dict quantize_weights_file(const std::filesystem::path& model,
   result["bytes_before"] = done.bytes_before;
   result["bytes_after"] = done.bytes_after;
   result["decibels"] = done.decibels;
+  result["note"] = too_small_note(done.too_small);
   return result;
 }
 
@@ -254,6 +257,7 @@ nb::dict quantize_dynamic_file(const std::filesystem::path& model,
   nb::dict result;
   result["products"] = done.products;
   result["kept"] = done.kept;
+  result["note"] = too_small_note(done.too_small);
   return result;
 }
 

@@ -14,6 +14,7 @@
 #include <set>
 #include <utility>
 
+#include "base/byte_variable.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -141,9 +142,7 @@ std::optional<Decoded> decode(std::string_view bytes) {
 }
 
 std::uint64_t max_bytes() {
-  const char* text = std::getenv("XRT_CACHE_MAX_BYTES");
-  if (text == nullptr || *text == '\0') return kDefaultMaxBytes;
-  return std::strtoull(text, nullptr, 10);
+  return byte_variable("XRT_CACHE_MAX_BYTES").value_or(kDefaultMaxBytes);
 }
 
 struct File {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "program/quantize_weights_model.h"
+#include "xrt/quantize.h"
 
 namespace xrt::cli {
 
@@ -41,6 +42,7 @@ void quantize_without_samples(const std::string& model, const std::string& outpu
         quantize_model_dynamic(model, output, {.skip = {keep_float.begin(), keep_float.end()}});
     fmt::print("{}: {} of {} MatMul and Gemm nodes in int8, with the ranges of each run\n", output,
                done.products, done.products + done.kept);
+    if (!done.too_small.empty()) fmt::print("{}\n", too_small_note(done.too_small));
     return;
   }
   const bool four = flags.weights == "int4";
@@ -56,6 +58,7 @@ void quantize_without_samples(const std::string& model, const std::string& outpu
   fmt::print("{:.1f} MB instead of {:.1f} MB; the worst at {:.1f} dB\n",
              static_cast<double>(done.bytes_after) / 1e6,
              static_cast<double>(done.bytes_before) / 1e6, done.decibels);
+  if (!done.too_small.empty()) fmt::print("{}\n", too_small_note(done.too_small));
 }
 
 }  // namespace xrt::cli

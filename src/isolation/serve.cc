@@ -15,6 +15,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -22,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/byte_variable.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "engine/host.h"
@@ -47,14 +49,8 @@ std::size_t own_memory() {
 }
 
 std::size_t most_memory() {
-  std::size_t bytes = 0;
-  if (const char* text = std::getenv("XRT_WORKER_MEMORY")) {
-    const std::string_view view = text;
-    const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), bytes);
-    if (error == std::errc{} && end == view.data() + view.size() && bytes > 0) return bytes;
-    log_warning("XRT_WORKER_MEMORY is '" + std::string(view) + "'; a number of bytes is wanted");
-  }
-  return available_memory() / 4 * 3;
+  const std::optional<std::uint64_t> given = byte_variable("XRT_WORKER_MEMORY");
+  return given && *given > 0 ? *given : available_memory() / 4 * 3;
 }
 
 class Server {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -278,6 +279,52 @@ bool write_defaults(Graph& graph, NodeId id) {
   return changed;
 }
 
+// --- sizes --------------------------------------------------------------------------------------
+
+// The size that -1 stands for, where the dimensions before are copied and those behind are known:
+// of no elements it could not be found. The place of the -1, too.
+std::optional<std::pair<std::size_t, std::int64_t>> size_left(const std::vector<Dim>& from,
+                                                              const Numbers& to) {
+  const auto first = std::find_if(to.begin(), to.end(), [](std::int64_t n) { return n != 0; });
+  const auto copied = static_cast<std::size_t>(first - to.begin());
+  if (copied == 0 || copied > from.size()) return std::nullopt;
+  std::int64_t elements = 1, known = 1;
+  for (std::size_t i = copied; i < from.size(); ++i) {
+    if (!from[i].is_known() || from[i].value() <= 0) return std::nullopt;
+    if (__builtin_mul_overflow(elements, from[i].value(), &elements)) return std::nullopt;
+  }
+  std::optional<std::size_t> place;
+  for (std::size_t i = copied; i < to.size(); ++i) {
+    if (to[i] == -1 && !place) {
+      place = i;
+    } else if (to[i] <= 0 || __builtin_mul_overflow(known, to[i], &known)) {
+      return std::nullopt;
+    }
+  }
+  if (!place || elements % known != 0) return std::nullopt;
+  return std::pair(*place, elements / known);
+}
+
+bool write_size_left(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  if (!node.domain.empty() || node.op != "Reshape" || node.attr_int("allowzero", 0) != 0) {
+    return false;
+  }
+  const auto& from = graph.type(node.input(0)).shape;
+  const Tensor* shape = node.input(1).valid() ? graph.constant(node.input(1)) : nullptr;
+  if (!from || shape == nullptr || shape->dtype() != DType::kInt64) return false;
+  Numbers to = shape->to_int64();
+  const auto left = size_left(*from, to);
+  if (!left) return false;
+  to[left->first] = left->second;
+  const std::string name = graph.value(node.input(1)).name + "/sizes";
+  graph.set_input(
+      id, 1,
+      graph.add_constant(name, Tensor::from<std::int64_t>(DType::kInt64, shape->dims(),
+                                                          std::span<const std::int64_t>(to))));
+  return true;
+}
+
 }  // namespace
 
 // `pads` says it; the schema's list for RNN is that of two directions, whatever the node has.
@@ -295,6 +342,7 @@ bool canonicalize_node(Graph& graph, NodeId id) {
   bool changed = write_defaults(graph, id);
   changed = canonicalize_window(graph, id) || changed;
   changed = canonicalize_axes(graph, id) || changed;
+  changed = write_size_left(graph, id) || changed;
   return changed;
 }
 

@@ -6,6 +6,7 @@
 //   has them) and `kernel_shape` in full. There is no auto_pad, and ConvTranspose has no
 //   output_shape; rows that no window reaches are output_padding.
 // - Axes count from the front: attributes, and operands that are constants.
+// - -1 among the sizes of Reshape is the number, where others are copied and those behind tell it.
 // - The standard's defaults are written out, also where it gives them in words (`perm` of
 // Transpose).
 //

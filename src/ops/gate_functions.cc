@@ -59,6 +59,8 @@ std::vector<GateFunction> gate_functions(const Node& node) {
     names = defaults;
     if (both) names.insert(names.end(), defaults.begin(), defaults.end());
   }
+  // The schema's default for RNN are two, and so ONNX Runtime saves it, whatever the direction.
+  if (node.op == "RNN" && names.size() > wanted) names.resize(wanted);
   if (names.size() != wanted) {
     throw Error(
         ErrorCode::kInvalidModel,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "ops/axes.h"
 #include "ops/gate_functions.h"
 #include "ops/sizes/deciding_operands.h"
+#include "ops/sizes/resize_places.h"
 #include "xrt/error.h"
 
 namespace xrt {
@@ -269,6 +271,31 @@ void mend_split(const Graph& graph, const Node& node, onnx::InferenceContext& co
   for (std::size_t i = 0; i < context.getNumOutputs(); ++i) forget_sizes(context, i);
 }
 
+// The rule multiplies by a scale in double.
+void mend_resize(const Node& node, onnx::InferenceContext& context) {
+  const onnx::TensorProto* given = context.getInputData(node.inputs.size() > 2 ? 2 : 1);
+  const onnx::TensorShapeProto* from = shape_of(context, 0);
+  if (given == nullptr || from == nullptr || given->data_type() != onnx::TensorProto::FLOAT) return;
+  auto* to = context.getOutputType(0)->mutable_tensor_type()->mutable_shape();
+  const auto rank = static_cast<std::size_t>(from->dim_size());
+  if (static_cast<std::size_t>(to->dim_size()) != rank) return;
+  const std::vector<float> scales = onnx::ParseData<float>(given);
+  std::vector<std::int64_t> axes = node.attr_ints("axes");
+  if (axes.empty()) {
+    axes.resize(rank);
+    std::iota(axes.begin(), axes.end(), std::int64_t{0});
+  }
+  if (scales.size() != axes.size()) return;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = static_cast<int>(axes[i] < 0 ? axes[i] + from->dim_size() : axes[i]);
+    const auto& dim = from->dim(axis);
+    if (!dim.has_dim_value()) continue;
+    const auto size = resized_size(dim.dim_value(), scales[i]);
+    if (!size) invalid("the result is too large");
+    to->mutable_dim(axis)->set_dim_value(*size);
+  }
+}
+
 }  // namespace
 
 void mend_inferred(const Graph& graph, const Node& node, onnx::InferenceContext& context) {
@@ -276,6 +303,7 @@ void mend_inferred(const Graph& graph, const Node& node, onnx::InferenceContext&
   if (node.op == "Attention") mend_attention(context);
   if (node.op == "Range") mend_range(context);
   if (node.op == "Split") mend_split(graph, node, context);
+  if (node.op == "Resize" || node.op == "Upsample") mend_resize(node, context);
   // The rule takes the size of a label from the first operand that has it.
   if (node.op == "Einsum" && label_sizes(graph, node).repeats) forget_sizes(context, 0);
 }

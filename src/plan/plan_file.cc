@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <memory>
 
+#include "partition/fold.h"
 #include "plan/plan.h"
 #include "xrt/error.h"
 
@@ -86,6 +89,27 @@ std::size_t position(FlatReader& reader, std::size_t size) {
   return static_cast<std::size_t>(n);
 }
 
+// Each node is the launch of a function of these operands and results.
+void check_launches(const Graph& folded) {
+  const auto are_alike = [&](const std::vector<ValueId>& outer, const Graph& body,
+                             const std::vector<ValueId>& inner) {
+    return std::equal(outer.begin(), outer.end(), inner.begin(), inner.end(),
+                      [&](ValueId a, ValueId b) {
+                        return a.valid() && b.valid() && folded.type(a) == body.type(b);
+                      });
+  };
+  for (const NodeId id : folded.nodes()) {
+    const Node& node = folded.node(id);
+    const std::shared_ptr<const Graph> body = node.attr_graph("function");
+    const bool is_launch = node.domain == kXrtDomain && node.op == kLaunchOp && body != nullptr &&
+                           are_alike(node.inputs, *body, body->inputs()) &&
+                           are_alike(node.outputs, *body, body->outputs());
+    if (!is_launch) {
+      throw Error(ErrorCode::kInvalidModel, "plan: a node is not the launch of a function");
+    }
+  }
+}
+
 }  // namespace
 
 void write_plan(FlatWriter& writer, const Plan& draft) {
@@ -138,6 +162,7 @@ Plan read_plan(FlatReader& reader) {
       draft.keys.size() != draft.folded.node_count()) {
     throw Error(ErrorCode::kInvalidModel, "plan: its lists have different lengths");
   }
+  check_launches(draft.folded);
   return draft;
 }
 

@@ -32,7 +32,7 @@ std::optional<std::size_t> runs_of(const std::string& text) {
 
 struct Quantised {
   std::shared_ptr<Program> program;
-  std::string note;
+  std::vector<std::string> notes;
 };
 
 Quantised quantised(Graph graph, const ValueRanges& ranges, std::size_t samples,
@@ -41,10 +41,11 @@ Quantised quantised(Graph graph, const ValueRanges& ranges, std::size_t samples,
   int8_form_for(options).set(how);
   const QuantizeSummary done = quantize(graph, ranges, how);
   Quantised result;
-  result.note = fmt::format(
+  result.notes.push_back(fmt::format(
       "int8: {} of {} Conv, Gemm and MatMul nodes are quantised, {} values have a scale, by {} {}",
-      done.sums, done.sums + done.kept, done.values, samples, samples == 1 ? "sample" : "samples");
-  log_info(result.note);
+      done.sums, done.sums + done.kept, done.values, samples, samples == 1 ? "sample" : "samples"));
+  log_info(result.notes.front());
+  for (const std::string& note : notes_of(done)) result.notes.push_back("int8: " + note);
   result.program = Program::compile(std::move(graph), options);
   return result;
 }
@@ -95,7 +96,7 @@ class Int8Program final : public Program {
     const std::lock_guard lock(mutex_);
     if (made_.program != nullptr) {
       Explanation explanation = made_.program->explain();
-      explanation.notes.push_back(made_.note);
+      explanation.notes.insert(explanation.notes.end(), made_.notes.begin(), made_.notes.end());
       return explanation;
     }
     Explanation explanation = watched_->explain();

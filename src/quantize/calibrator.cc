@@ -61,6 +61,7 @@ struct Calibrator::State {
   std::vector<Place> places;  // of value_names, among the sample or the run's outputs
   GraphRun run;
   std::size_t samples = 0;
+  std::size_t given = 0;  // those that do not count, too
 };
 
 Calibrator::Calibrator(const Graph& graph, const QuantizeOptions& options,
@@ -70,6 +71,11 @@ Calibrator::Calibrator(const Graph& graph, const QuantizeOptions& options,
   s.clippings = std::move(clippings);
   if (s.clippings.empty()) s.clippings.push_back(options.clipping);
   const quantization::Scheme scheme = quantization::make_scheme(graph, options);
+  if (scheme.nodes.empty() && !scheme.too_small.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("graph '{}' has nothing to quantise: {}", graph.name(),
+                            too_small_note(scheme.too_small)));
+  }
   if (scheme.nodes.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("graph '{}' has no Conv, Gemm or MatMul by constant float32 weights to "
@@ -111,7 +117,7 @@ void Calibrator::add(const std::vector<Tensor>& sample) {
   State& s = *state_;
   const auto refuse = [&](const std::string& why) {
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("calibration sample {}: {}", s.samples + 1, why));
+                fmt::format("calibration sample {}: {}", s.given + 1, why));
   };
   if (sample.size() != s.input_names.size()) {
     refuse(fmt::format("{} values for {} inputs", sample.size(), s.input_names.size()));
@@ -142,6 +148,10 @@ void Calibrator::add(const std::vector<Tensor>& sample) {
     refuse(fmt::format("value '{}' is not finite: the model overflows on it in float32",
                        s.value_names[i]));
   }
+  ++s.given;
+  bool any = false;
+  for (std::size_t i = 0; i < s.value_names.size(); ++i) any = any || !value(i).empty();
+  if (!any) return;
   for (const auto& observers : s.observers) {
     for (std::size_t i = 0; i < observers.size(); ++i) observers[i]->add(value(i));
   }

@@ -18,6 +18,7 @@
 #include "ops/canonical.h"
 #include "ops/shape_inference.h"
 #include "quantize/weight_blocks.h"
+#include "quantize/weights.h"
 #include "xrt/error.h"
 #include "xrt/quantize_weights.h"
 
@@ -45,7 +46,11 @@ class DynamicQuantizer {
         ++summary.kept;
         continue;
       }
-      quantise(id);
+      if (!quantise(id)) {
+        ++summary.kept;
+        summary.too_small.push_back(node.name);
+        continue;
+      }
       ++summary.products;
     }
     for (const ValueId v : unused_) {
@@ -72,8 +77,9 @@ class DynamicQuantizer {
     return bytes_.emplace(a, Bytes{made[0], made[1], made[2]}).first->second;
   }
 
-  // int8 numbers [k, n] and a scale per column.
-  std::pair<ValueId, ValueId> weights(const Node& node) {
+  using Factors = std::pair<ValueId, ValueId>;
+  // int8 numbers [k, n] and a scale per column; none where the weights are too small.
+  Factors weights(const Node& node) {
     const ValueId id = node.input(1);
     const bool turned = node.op == "Gemm" && node.attr_int("transB", 0) != 0;
     const auto found = weights_.find({id, turned});
@@ -84,6 +90,7 @@ class DynamicQuantizer {
       throw Error(ErrorCode::kInvalidArgument,
                   fmt::format("node '{}' ({}): a weight is not finite", node.name, node.op));
     }
+    if (quantization::all_vanish(numbers)) return weights_[{id, turned}] = {};
     if (turned) {
       const std::int64_t n = w.dims()[0], k = w.dims()[1];
       std::vector<float> across(numbers.size());
@@ -103,10 +110,12 @@ class DynamicQuantizer {
         .first->second;
   }
 
-  void quantise(NodeId id) {
+  // False where the weights are too small.
+  bool quantise(NodeId id) {
     const Node node = graph_.node(id);
-    const Bytes& a = bytes_of(node.input(0));
     const auto [w, w_scale] = weights(node);
+    if (!w.valid()) return false;
+    const Bytes& a = bytes_of(node.input(0));
     const std::string name = graph_.value(node.output(0)).name;
     const ValueId sums = graph_.add_op("MatMulInteger", {a.q, w, a.zero}, {}, name + "/sums");
     const ValueId whole = graph_.add_op(
@@ -126,12 +135,13 @@ class DynamicQuantizer {
     replace_value(graph_, node.output(0), y);
     graph_.remove_node(id);
     if (!graph_.is_output(node.input(1))) unused_.insert(node.input(1));
+    return true;
   }
 
   Graph& graph_;
   const DynamicOptions& options_;
   std::map<ValueId, Bytes> bytes_;
-  std::map<std::pair<ValueId, bool>, std::pair<ValueId, ValueId>> weights_;
+  std::map<std::pair<ValueId, bool>, Factors> weights_;
   std::set<ValueId> unused_;  // weights
 };
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "ir/pattern.h"
 #include "ops/canonical.h"
@@ -27,17 +28,33 @@ struct Scale {
   DType dtype = DType::kUInt8;
 };
 
+// Whether all that it holds becomes 0.
+bool vanishes(ValueRange range) {
+  return std::max(0.0F, range.high) - std::min(0.0F, range.low) < quantization::kLeastRange;
+}
+
 // Zero is one of the 256 steps: padding and Relu are exact.
 Scale scale_of(ValueRange range, Activations form) {
   const double low = std::min(0.0, double{range.low}), high = std::max(0.0, double{range.high});
   const bool symmetric = form == Activations::kSymmetric;
   Scale s{1, 0, symmetric ? DType::kInt8 : DType::kUInt8};
-  if (high - low < 1e-30) return s;
+  if (vanishes(range)) return s;
   s.scale = static_cast<float>(symmetric ? std::max(-low, high) / 127 : (high - low) / 255);
   if (!symmetric) {
     s.zero = static_cast<std::int32_t>(std::clamp(std::nearbyint(-low / s.scale), 0.0, 255.0));
   }
   return s;
+}
+
+// "'a', 'b', 'c' and 7 more".
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) {
+    text += fmt::format("{}'{}'", i == 0 ? "" : ", ", names[i]);
+  }
+  if (names.size() > kMost) text += fmt::format(" and {} more", names.size() - kMost);
+  return text;
 }
 
 class Quantizer {
@@ -46,7 +63,8 @@ class Quantizer {
             const ChannelRanges& channels)
       : graph_(graph), scheme_(scheme), options_(options), channels_(channels) {}
 
-  void run(const ValueRanges& ranges) {
+  // Names of values whose ranges are zero.
+  std::vector<std::string> run(const ValueRanges& ranges) {
     find_scales(ranges);
     // Sums first: they look their input's scale up by the value that they still read.
     for (const NodeId id : scheme_.sums) quantize_factors(id);
@@ -55,6 +73,7 @@ class Quantizer {
     }
     infer_shapes(graph_);
     if (canonicalize(graph_)) infer_shapes(graph_);
+    return std::move(zeros_);
   }
 
  private:
@@ -84,6 +103,9 @@ class Quantizer {
     for (std::size_t i = 0; i < scheme_.values.size(); ++i) {
       const std::size_t group = scheme_.groups[i];
       scales_[group] = scale_of(merged[group], scheme_.forms[i]);
+      if (vanishes(merged[group])) {
+        zeros_.push_back(graph_.value(scheme_.values[i]).name);
+      }
     }
   }
 
@@ -251,15 +273,37 @@ class Quantizer {
   const ChannelRanges& channels_;
   std::map<ValueId, std::size_t> groups_;
   std::vector<Scale> scales_;  // of groups
+  std::vector<std::string> zeros_;
 };
 
 }  // namespace
 
+std::string too_small_note(const std::vector<std::string>& names) {
+  if (names.empty()) return {};
+  return names.size() == 1
+             ? fmt::format("node {} stays in floating point: its weights are too small for int8",
+                           listed(names))
+             : fmt::format("nodes {} stay in floating point: their weights are too small for int8",
+                           listed(names));
+}
+
+std::vector<std::string> notes_of(const QuantizeSummary& summary) {
+  std::vector<std::string> notes;
+  if (!summary.too_small.empty()) notes.push_back(too_small_note(summary.too_small));
+  if (!summary.zeros.empty()) {
+    notes.push_back(
+        fmt::format("the range of {} is below 1e-30 in the samples: all that it holds becomes 0",
+                    listed(summary.zeros)));
+  }
+  return notes;
+}
+
 QuantizeSummary quantize(Graph& graph, const ValueRanges& ranges, const QuantizeOptions& options,
                          const ChannelRanges& channels) {
   const quantization::Scheme scheme = quantization::make_scheme(graph, options);
-  Quantizer(graph, scheme, options, channels).run(ranges);
-  return {scheme.nodes.size() - scheme.readers, scheme.kept, scheme.values.size()};
+  std::vector<std::string> zeros = Quantizer(graph, scheme, options, channels).run(ranges);
+  return {scheme.nodes.size() - scheme.readers, scheme.kept, scheme.values.size(), scheme.too_small,
+          std::move(zeros)};
 }
 
 }  // namespace xrt

@@ -22,6 +22,7 @@
 #include "ops/op_facts.h"
 #include "ops/quantized.h"
 #include "quantize/op_rules.h"
+#include "quantize/weights.h"
 
 namespace xrt::quantization {
 namespace {
@@ -64,6 +65,11 @@ bool is_product(const Graph& graph, const Node& node) {
 
 enum class Kind { kNo, kSum, kProduct, kReader };
 
+bool weights_vanish(const Graph& graph, const Node& node) {
+  const Tensor& weights = *graph.constant(node.input(1));
+  return all_vanish({weights.data<float>(), static_cast<std::size_t>(weights.count())});
+}
+
 // What of a node is to be quantised.
 Kind kind_of(const Graph& graph, const Node& node, const OpChoice& choice) {
   if (choice.int8 == false) return Kind::kNo;
@@ -92,7 +98,11 @@ class Planner {
     std::vector<std::pair<NodeId, Kind>> found;
     for (const NodeId id : order_) {
       const Node& node = graph_.node(id);
-      const Kind kind = kind_of(graph_, node, choice_for(node, options_));
+      Kind kind = kind_of(graph_, node, choice_for(node, options_));
+      if (kind == Kind::kSum && weights_vanish(graph_, node)) {
+        scheme_.too_small.push_back(node.name);
+        kind = Kind::kNo;
+      }
       if (kind == Kind::kNo) {
         if (is_sum_op(node)) ++scheme_.kept;
         continue;

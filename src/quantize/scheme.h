@@ -17,9 +17,10 @@ struct Scheme {
   // Conv, Gemm and MatMul nodes by constant weights, and what rules ask for besides: ConvTranspose,
   // products of two activations, others that read quantised values. In topological order.
   std::vector<NodeId> nodes;
-  std::vector<NodeId> sums;  // those of them that have constant weights
-  std::size_t readers = 0;   // those of them that are no sums of products
-  std::size_t kept = 0;      // Conv, Gemm and MatMul nodes that stay in floating point
+  std::vector<NodeId> sums;            // those of them that have constant weights
+  std::size_t readers = 0;             // those of them that are no sums of products
+  std::size_t kept = 0;                // Conv, Gemm and MatMul nodes that stay in floating point
+  std::vector<std::string> too_small;  // names of those that do for their weights
   std::vector<ValueId> values;
   std::vector<Activations> forms;                  // of each value; the same for all of a group
   std::vector<std::optional<Clipping>> clippings;  // of each value, where a rule says it

@@ -9,13 +9,13 @@
 #include <cstring>
 
 #include "base/half.h"
+#include "quantize/weights.h"
 
 namespace xrt::quantization {
 namespace {
 
 constexpr int kTries = 16;
-constexpr float kLeastRange = 0.6F;  // of the block's, for the smallest scale tried
-constexpr float kTiny = 1e-30F;
+constexpr float kLeastPart = 0.6F;  // of the block's, for the smallest scale tried
 
 // To the nearest even integer, of numbers below 2^22.
 inline float rounded(float x) {
@@ -83,15 +83,15 @@ BlockScale scale_of(const float* w, std::int64_t n, const BlockForm& form, Steps
     low = std::min(low, w[i]);
     high = std::max(high, w[i]);
   }
-  if (high - low < kTiny) return {};
+  if (high - low < kLeastRange) return {};
   BlockScale best = reaching(low, high, 1, form.symmetric, steps);
   best.scale = as_stored(best.scale, dtype);
   if (!form.search) return best;
   double least = squared_error(w, n, best, steps);
   for (int i = 0; i < kTries; ++i) {
-    const float part = 1 - (1 - kLeastRange) * static_cast<float>(i) / kTries;
+    const float part = 1 - (1 - kLeastPart) * static_cast<float>(i) / kTries;
     BlockScale s = reaching(low, high, part, form.symmetric, steps);
-    if (s.scale < kTiny) break;
+    if (s.scale < kLeastRange / steps.high) break;
     s.scale = as_stored(fitted(w, n, s, steps), dtype);
     const double error = squared_error(w, n, s, steps);
     if (error < least) {

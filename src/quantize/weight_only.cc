@@ -13,6 +13,7 @@
 #include "ops/canonical.h"
 #include "ops/shape_inference.h"
 #include "quantize/weight_blocks.h"
+#include "quantize/weights.h"
 #include "xrt/error.h"
 #include "xrt/quantize_weights.h"
 
@@ -74,6 +75,11 @@ class WeightQuantizer {
         found =
             made_.emplace(std::pair(w, place->axis), quantise(node, w, place->axis, worst)).first;
       }
+      if (!found->second.valid()) {
+        ++summary_.kept;
+        summary_.too_small.push_back(node.name);
+        continue;
+      }
       ++(place->input == 0 ? summary_.tables : summary_.products);
       graph_.set_input(id, place->input, found->second);
     }
@@ -89,6 +95,7 @@ class WeightQuantizer {
   }
 
  private:
+  // None where the weights are too small.
   ValueId quantise(const Node& node, ValueId id, std::size_t axis, double& worst) {
     const Tensor w = *graph_.constant(id);
     const std::vector<float> numbers = quantization::matrix_numbers(w);
@@ -96,6 +103,7 @@ class WeightQuantizer {
       throw Error(ErrorCode::kInvalidArgument,
                   fmt::format("node '{}' ({}): a weight is not finite", node.name, node.op));
     }
+    if (quantization::all_vanish(numbers)) return ValueId();
     const BlockForm form{options_.bits, options_.block, options_.symmetric, options_.search};
     const QuantisedBlocks blocks = quantization::quantise_blocks(w, numbers, axis, form);
     if (blocks.signal > 0) {

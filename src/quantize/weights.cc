@@ -12,11 +12,12 @@
 #include "xrt/error.h"
 
 namespace xrt::quantization {
-namespace {
 
-constexpr float kLargestWeight = 127;  // -128 is not used: symmetric
-
-}  // namespace
+bool all_vanish(std::span<const float> weights) {
+  float largest = 0;
+  for (const float w : weights) largest = std::max(largest, std::fabs(w));
+  return largest > 0 && largest < kLeastRange;
+}
 
 AxisIndex::AxisIndex(const Dims& dims, std::size_t axis) : size_(dims[axis]) {
   for (std::size_t i = axis + 1; i < dims.size(); ++i) inner_ *= dims[i];
@@ -36,7 +37,7 @@ ByteFactors round_weights(const Tensor& weights, std::size_t axis, const std::ve
     s = std::max(s, std::fabs(w[i]) / kLargestWeight);
   }
   for (float& s : rounded.scales) {
-    if (s < 1e-30F) s = 1;
+    if (s * kLargestWeight < kLeastRange) s = 1;
   }
   for (std::int64_t i = 0; i < weights.count(); ++i) {
     const float q = std::nearbyint(w[i] / rounded.scales[index(i)]);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,14 @@
 #include "xrt/tensor.h"
 
 namespace xrt::quantization {
+
+inline constexpr float kLargestWeight = 127;  // -128 is not used: symmetric
+// Of what a scale is for: products of scales stay normal numbers, and no engine takes them for 0.
+// A channel, a block or a range of less is zeros.
+inline constexpr float kLeastRange = 1e-30F;
+
+// Whether such steps would make zeros of all weights, though not all are.
+bool all_vanish(std::span<const float> weights);
 
 struct ByteFactors {
   Tensor steps;               // int8 of the weights' shape, -127 to 127

@@ -328,7 +328,7 @@ KNOWN = [
         "Native's windows move by less than 2^31",
         ops="LpPool MaxPool",
         engines="onnxruntime",
-        text="must be positive",
+        text="may be 2147483647 at most",
     ),
     Known(
         "lax",

@@ -49,6 +49,26 @@ def test_fractional_scales(mode: str, rounding: str | None, way: str, engine: st
 
 
 @pytest.mark.parametrize("engine", ["native", "xla", "openvino", "onnxruntime"])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_sizes_are_counted_in_float(engine: str, is_open: bool) -> None:
+    """5 times the float 1.8 are 9 in float, and a little less in double."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not there")
+    for size, scale in ((5, 1.8), (3, 5 / 3), (10, 2.3), (7, 11 / 7), (50, 0.58), (29, 1.1)):
+        x = np.arange(size, dtype=np.float32).reshape(1, 1, size)
+        model = make_model(
+            [helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="nearest")],
+            [tensor("x", TensorProto.FLOAT, [1, 1, "w"] if is_open else x.shape)],
+            [tensor("y", TensorProto.FLOAT, None)],
+            [numpy_helper.from_array(np.array([1, 1, scale], np.float32), "scales")],
+            opset=19,
+        )
+        wanted = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
+        program = openxrt.load(model, engine=list(dict.fromkeys((engine, "native"))), cache_dir="")
+        np.testing.assert_array_equal(program.run({"x": x})["y"], wanted, f"{size}, {scale}")
+
+
+@pytest.mark.parametrize("engine", ["native", "xla", "openvino", "onnxruntime"])
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("axes", [[2, 3], [3, 2], [-1, 2]])
 @pytest.mark.parametrize("is_open", [False, True])
@@ -83,3 +103,20 @@ def test_the_size_of_what_is_cropped(
         wanted = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
         program = openxrt.load(model, engine=list(dict.fromkeys((engine, "native"))), cache_dir="")
         np.testing.assert_allclose(program.run({"x": x})["y"], wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("engine", ["native", "xla", "openvino"])
+@pytest.mark.parametrize("scales", [(4.6e18, 1e9), (4.6e18, 1.0), (1.0, 1e20)])
+def test_a_result_that_is_too_large(engine: str, scales: tuple[float, float]) -> None:
+    """No size of it fits 64 bits, or all together do not: nothing is computed."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not there")
+    model = make_model(
+        [helper.make_node("Resize", ["x", "", "scales"], ["y"])],
+        [tensor("x", TensorProto.FLOAT, [1, 1, 4, 4])],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array([1, 1, *scales], np.float32), "scales")],
+    )
+    engines = list(dict.fromkeys((engine, "native")))
+    with pytest.raises((openxrt.ResourceError, openxrt.InvalidModel), match="Resize"):
+        openxrt.load(model, engine=engines, cache_dir="", max_memory_bytes=1 << 28)

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "plan/plan.h"
 #include "tests/support/test_engines.h"
 #include "xrt/onnx.h"
 
@@ -62,7 +63,7 @@ class PlanCacheTest : public ::testing::Test {
   }
   // The sum of the first column of w, and b.
   static float expected(float first_weight = 1) {
-    return kSize * first_weight + kSize * kSize * (kSize - 1) / 2 + 0.5F;
+    return kSize * first_weight + static_cast<float>(kSize * kSize * (kSize - 1) / 2) + 0.5F;
   }
   bool is_kept(const ProgramOptions& options) const {
     const auto cache = PlanCache::open(model_, {}, options);
@@ -348,6 +349,28 @@ TEST_F(PlanCacheTest, ManyAtOnce) {
   for (const float r : results) EXPECT_EQ(r, expected());
   EXPECT_TRUE(is_kept());
   EXPECT_EQ(run(), expected());
+}
+
+// What is run as a launch has to be one, whatever a block says whose checksum is right.
+TEST(PlanFile, NodesThatAreNoLaunches) {
+  Plan plan;
+  plan.folded = product_graph(Dim(2));
+  plan.output_names = {"y"};
+  plan.keys.resize(plan.folded.node_count());
+  FlatWriter writer;
+  write_plan(writer, plan);
+  std::string bytes;
+  for (const std::string_view piece : writer.finish()) bytes += piece;
+  Tensor block = Tensor::allocate(DType::kUInt8, {static_cast<std::int64_t>(bytes.size())});
+  std::memcpy(block.raw(), bytes.data(), bytes.size());
+  FlatReader reader(block);
+  try {
+    read_plan(reader);
+    FAIL() << "it was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidModel);
+    EXPECT_NE(std::string(error.what()).find("launch of a function"), std::string::npos);
+  }
 }
 
 }  // namespace

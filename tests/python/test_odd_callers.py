@@ -37,6 +37,25 @@ def test_a_view_of_one_number_is_not_copied_for_an_error(producer: str) -> None:
         small.run({"x": view})
 
 
+@pytest.mark.parametrize("producer", ["numpy", "dlpack"])
+def test_what_is_copied_is_in_the_bound_on_memory(producer: str) -> None:
+    """An input that is not dense has to be copied, before the run."""
+    program = openxrt.load(
+        identity_model(TensorProto.FLOAT, ["n"]), engine="native", max_memory_bytes=1 << 20
+    )
+    for elements in (1000, 2**32):
+        view: Any = np.broadcast_to(np.float32(1), (elements,))
+        if producer == "dlpack":
+            view = pytest.importorskip("torch").ones(1).expand(elements)
+        if elements == 1000:
+            np.testing.assert_array_equal(program(view), np.ones(elements, np.float32))
+            continue
+        with pytest.raises(openxrt.ResourceError, match=r"input 'x', to be copied.*17179869184"):
+            program(view)
+        with pytest.raises(openxrt.ResourceError, match="input 'x', to be copied"):
+            program.run({"x": view})
+
+
 @pytest.mark.parametrize(
     ("element", "said"),
     [

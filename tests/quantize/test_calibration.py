@@ -221,6 +221,26 @@ for clipping in ("minmax", "moving_average", "percentile", "entropy", "mse"):
     assert peaks[1] < peaks[0] + 32 * 1024  # KiB; 190 samples are 190 MiB
 
 
+def test_runs_without_elements_do_not_calibrate(model: Path, samples: list[np.ndarray]) -> None:
+    """Nothing was seen in them, and everything would be quantised by a range of zero."""
+    p = openxrt.load(model, engine="native", use_int8=True, int8_calibration="2")
+    empty = np.zeros((0, 16), np.float32)
+    assert [p(x).shape for x in (empty, samples[0], empty, empty)] == [
+        (0, 4), (64, 4), (0, 4), (0, 4)
+    ]  # fmt: skip
+    assert any("1 of 2 runs" in note for note in p.explain()["notes"])
+    p(samples[1]), p(empty)
+    assert any("by 2 samples" in note for note in p.explain()["notes"])
+    assert not any("is below" in note for note in p.explain()["notes"])
+
+
+def test_runs_of_zeros_are_told(model: Path) -> None:
+    p = openxrt.load(model, engine="native", use_int8=True, int8_calibration="1")
+    for _ in range(2):
+        p(np.zeros((3, 16), np.float32))
+    assert any("the range of 'x', 'b' is below 1e-30" in note for note in p.explain()["notes"])
+
+
 # --- samples --------------------------------------------------------------------------------------
 
 
@@ -314,6 +334,15 @@ def test_tables_are_kept_merged_and_compared(
     assert first.ranges["b"] == (0, 2.5)
     with pytest.raises(openxrt.InvalidArgument, match="no such value"):
         first.set_ranges({"c": (0, 1)})
+    for ends in ((-np.inf, 1), (0, np.inf), (np.nan, 1), (0, 1e39)):
+        with pytest.raises(openxrt.InvalidArgument, match=r"range of 'b': its ends .* finite"):
+            first.set_ranges({"b": ends})
+    with pytest.raises(openxrt.InvalidArgument, match="low end is above"):
+        first.set_ranges({"b": (1, 0)})
+    assert first.ranges["b"] == (0, 2.5)
+    first.set_ranges({"b": (5, 6)})  # as a file may have it; what is quantised by it has 0, too
+    first.save(tmp_path / "first.table")
+    assert CalibrationTable.load(tmp_path / "first.table").ranges["b"] == (5, 6)
     other = table_of(network(tmp_path / "other.onnx", seed=1), samples)
     with pytest.raises(openxrt.InvalidArgument, match="different models"):
         first.merge(other)

@@ -60,6 +60,64 @@ def decibels(model: Path, quantised: Path, tests: list[Feeds]) -> float:
     return float(10 * np.log10(signal / noise))
 
 
+def scaled_network(path: Path, first: float, second: float, size: int = 16) -> Path:
+    """Two Gemms whose weights are of these sizes."""
+    rng = np.random.default_rng(0)
+    return save(
+        path,
+        [
+            helper.make_node("Gemm", ["x", "a"], ["h"], name="first"),
+            helper.make_node("Relu", ["h"], ["r"]),
+            helper.make_node("Gemm", ["r", "b", "c"], ["y"], name="second"),
+        ],
+        ["N", size],
+        ["N", 8],
+        {
+            "a": rng.standard_normal((size, 64)) * first,
+            "b": rng.standard_normal((64, 8)) * second,
+            "c": rng.standard_normal(8),
+        },
+    )
+
+
+@pytest.mark.parametrize("first", [1e-36, 1e-32, 1e-29, 1e-20, 1e20, 1e29])
+@pytest.mark.parametrize("options", [{}, {"smooth": 0.0, "correct_bias": False}], ids=str)
+def test_weights_of_any_size(first: float, options: dict[str, Any], tmp_path: Path) -> None:
+    """Those below 1e-30 stay as they are, and what has such a range is told."""
+    model = scaled_network(tmp_path / "m.onnx", first, 1 / first)
+    samples = samples_of([8, 16])
+    said = quantise(model, tmp_path / "q.onnx", samples, **options)
+    kept = "node 'first' stays in floating point: its weights are too small for int8" in said
+    assert kept == (first < 1e-30)
+    assert ("1 of 2" if kept else "2 of 2") in said
+    assert ("the range of 'r' is below 1e-30" in said) == kept
+    if kept:
+        return
+    for constant in onnx.load(tmp_path / "q.onnx").graph.initializer:
+        if constant.name.endswith("scale"):
+            assert numpy_helper.to_array(constant).min() >= np.finfo(np.float32).tiny
+    assert decibels(model, tmp_path / "q.onnx", samples) > 25
+    x = samples[0]["x"]
+    found = openxrt.load(tmp_path / "q.onnx", engine="native")(x)
+    wanted = openxrt.load(model, engine="native")(x)
+    assert np.abs(found - wanted).max() < 0.05 * np.abs(wanted).max()
+
+
+def test_nothing_but_weights_that_are_too_small(tmp_path: Path) -> None:
+    model = scaled_network(tmp_path / "m.onnx", 1e-37, 1e-37)
+    with pytest.raises(
+        openxrt.InvalidArgument, match="nothing to quantise: nodes 'first', 'second'"
+    ):
+        quantise(model, tmp_path / "q.onnx", samples_of([8, 16]))
+
+
+def test_samples_of_zeros_are_told(tmp_path: Path) -> None:
+    model = scaled_network(tmp_path / "m.onnx", 1, 1)
+    said = quantise(model, tmp_path / "q.onnx", [{"x": np.zeros((4, 16), np.float32)}] * 2)
+    assert "the range of 'x', 'r' is below 1e-30 in the samples: all that it holds" in said
+    assert "is below" not in quantise(model, tmp_path / "q.onnx", samples_of([8, 16]))
+
+
 def ops_of(model: Path) -> list[str]:
     return [node.op_type for node in onnx.load(model).graph.node]
 

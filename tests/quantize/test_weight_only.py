@@ -161,6 +161,36 @@ def test_dynamic(tmp_path: Path, rows: int) -> None:
     assert "2 of 2 quantised nodes run in integers" in str(program.explain())
 
 
+@pytest.mark.parametrize("options", [{"weights": "int8"}, {"weights": "int4"}, {"dynamic": True}])
+@pytest.mark.parametrize("size", [1e-38, 1e-32, 1e-29, 1e20])
+def test_weights_of_any_size(tmp_path: Path, size: float, options: dict) -> None:
+    """Those below 1e-30 stay as they are."""
+    rng = np.random.default_rng(0)
+    model = model_proto(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], name="product")],
+        [tensor("x", TensorProto.FLOAT, ["n", 128])],
+        [tensor("y", TensorProto.FLOAT, ["n", 64])],
+        [numpy_helper.from_array((rng.standard_normal((128, 64)) * size).astype(np.float32), "w")],
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    said = openxrt.quantize.quantize(tmp_path / "m.onnx", tmp_path / "q.onnx", **options)
+    kept = "node 'product' stays in floating point: its weights are too small for int8" in said
+    assert kept == (size < 1e-30), said
+    if kept:
+        (constant,) = onnx.load(tmp_path / "q.onnx").graph.initializer
+        np.testing.assert_array_equal(
+            numpy_helper.to_array(constant), numpy_helper.to_array(model.graph.initializer[0])
+        )
+        return
+    x = rng.standard_normal((4, 128)).astype(np.float32)
+    wanted = x.astype(np.float64) @ numpy_helper.to_array(model.graph.initializer[0])
+    found = onnxruntime.InferenceSession(tmp_path / "q.onnx").run(None, {"x": x})[0]
+    least = 15 if options.get("weights") == "int4" else 25
+    assert decibels(found / size, wanted / size) > least
+    own = openxrt.load(tmp_path / "q.onnx", engine="native")(x)
+    assert decibels(own / size, wanted / size) > least
+
+
 def test_what_stays(tmp_path: Path) -> None:
     plain, small = tmp_path / "plain.onnx", tmp_path / "small.onnx"
     network(plain)

@@ -26,6 +26,7 @@ class Fault:
     program: str = "right"
     runs: int = 1  # the last of them shows it
     before: Arrays | None = None  # what goes in before, once
+    processor: str = ""  # instructions without which the library has it not
 
     def rounds(self) -> list[Arrays]:
         """What goes in, run by run."""
@@ -45,6 +46,7 @@ def fault(
     program: str = "right",
     runs: int = 1,
     before: Arrays | None = None,
+    processor: str = "",
 ) -> Fault:
     """The outputs are named y, z, …; each constant is an initializer."""
     kind = lambda array: helper.np_dtype_to_tensor_dtype(array.dtype)  # noqa: E731
@@ -70,6 +72,7 @@ def fault(
         program,
         runs,
         before,
+        processor,
     )
 
 

@@ -3,9 +3,44 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from fault_models import aligned_corners, f32, fault
-from onnx import TensorProto, helper
+from fault_models import Fault, aligned_corners, f32, fault
+from onnx import TensorProto, helper, numpy_helper
+
+# A tree of two leaves, to which values up to 0 and above it lead.
+TREE = {
+    "nodes_treeids": [0, 0, 0],
+    "nodes_nodeids": [0, 1, 2],
+    "nodes_featureids": [0, 0, 0],
+    "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+    "nodes_values": [0.0, 0.0, 0.0],
+    "nodes_truenodeids": [1, 0, 0],
+    "nodes_falsenodeids": [2, 0, 0],
+}
+
+
+def tree_classes(
+    title: str, weights: list[tuple[int, int, float]], expected: list[Any], **more: Any
+) -> Fault:
+    """The tree, with weights (leaf, class, weight), of -1 and 1; scores and numbers of classes."""
+    leaves, classes, numbers = zip(*weights, strict=True)
+    node = helper.make_node(
+        "TreeEnsembleClassifier",
+        ["x"],
+        ["z", "y"],
+        domain="ai.onnx.ml",
+        **TREE,
+        class_treeids=[0] * len(weights),
+        class_nodeids=leaves,
+        class_ids=classes,
+        class_weights=numbers,
+        classlabels_int64s=list(range(len(expected[0][0]))),
+        **more,
+    )
+    return fault(title, [node], {"x": f32([-1], [1])}, expected, domains={"ai.onnx.ml": 3})
+
 
 ONNXRUNTIME = [
     fault(
@@ -577,5 +612,134 @@ ONNXRUNTIME = [
         {"x": np.zeros((0, 2), np.float32)},
         [np.zeros((0, 3), np.float32)],
         constants={"pads": np.array([0, 0, 0, 1])},
+    ),
+    fault(
+        "A rounding to int8 that moves to the other side of an op makes no session",
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "n"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "n"], ["d"]),
+            helper.make_node("Transpose", ["d"], ["turned"], perm=[1, 0]),
+            # Of int16, which nothing below opset 21 has.
+            helper.make_node("DequantizeLinear", ["w", "s"], ["weights"]),
+            helper.make_node("MatMul", ["turned", "weights"], ["y"]),
+        ],
+        {"x": f32([-1, 1.2, 300])},
+        [f32([-1, -2], [1, 2], [63.5, 127])],
+        constants={"s": np.float32(0.5), "n": np.int8(0), "w": np.array([[2, 4]], np.int16)},
+    ),
+    fault(
+        "A QuantizeLinear to int8 with output_dtype makes no session",
+        [
+            helper.make_node(
+                "QuantizeLinear", ["x", "s", "n"], ["q"], output_dtype=TensorProto.INT8
+            ),
+            helper.make_node("DequantizeLinear", ["q", "s", "n"], ["d"]),
+            helper.make_node("Relu", ["d"], ["y"]),
+        ],
+        {"x": f32(-1, 1.2, 300)},
+        [f32(0, 1, 63.5)],
+        constants={"s": np.float32(0.5), "n": np.int8(0)},
+    ),
+    fault(
+        "Binarizer of NaN fails in the run",
+        [helper.make_node("Binarizer", ["x"], ["y"], domain="ai.onnx.ml")],
+        {"x": f32(np.nan, -1, 2)},
+        [f32(0, 0, 1)],
+        domains={"ai.onnx.ml": 3},
+    ),
+    fault(
+        "Normalizer by the maximum takes signs for magnitudes",
+        [helper.make_node("Normalizer", ["x"], ["y"], domain="ai.onnx.ml", norm="MAX")],
+        {"x": f32([-4, 2])},
+        [f32([-1, 0.5])],
+        domains={"ai.onnx.ml": 3},
+    ),
+    fault(
+        "SVMClassifier of one score for two classes makes no SOFTMAX",
+        [
+            helper.make_node(
+                "SVMClassifier",
+                ["x"],
+                ["z", "y"],
+                domain="ai.onnx.ml",
+                kernel_type="LINEAR",
+                kernel_params=[0.0, 0.0, 0.0],
+                support_vectors=[1.0, 1.0],
+                vectors_per_class=[1, 1],
+                coefficients=[0.75, -0.25],
+                rho=[0.0],
+                post_transform="SOFTMAX",
+                classlabels_ints=[0, 1],
+            )
+        ],
+        {"x": f32([2], [-2])},
+        [1 / (1 + np.exp(f32([2, -2], [-2, 2]))), np.array([0, 1])],  # of -1 and 1
+        domains={"ai.onnx.ml": 3},
+    ),
+    tree_classes(
+        "TreeEnsembleClassifier takes base_values of two classes for scores",
+        [(1, 0, -1.0), (1, 1, 2.0), (2, 0, 0.75), (2, 1, -0.5)],
+        [f32([-1, 3], [0.75, 0.5]), np.array([1, 0])],
+        base_values=[0.0, 1.0],
+    ),
+    tree_classes(
+        "TreeEnsembleClassifier of a score for each of two classes looks at the second alone",
+        [(1, 0, 0.25), (1, 1, 0.75), (2, 0, 0.75), (2, 1, 0.25)],
+        [f32([0.25, 0.75], [0.75, 0.25]), np.array([1, 0])],
+    ),
+    tree_classes(
+        "TreeEnsembleClassifier of one score compares it with 1/2 before LOGISTIC",
+        [(1, 0, 0.25), (2, 0, 0.75)],
+        [1 / (1 + np.exp(f32([0.25, -0.25], [0.75, -0.75]))), np.array([1, 1])],
+        post_transform="LOGISTIC",
+    ),
+    tree_classes(
+        "TreeEnsembleClassifier never names a class without a weight at the leaf",
+        [(1, 0, -1.0), (2, 1, -2.0)],
+        [f32([-1, 0, 0], [0, -2, 0]), np.array([1, 0])],
+    ),
+    tree_classes(
+        "TreeEnsembleClassifier fails at a leaf without a weight",
+        [(1, 2, 1.0)],
+        [f32([0, 0, 1], [0, 0, 0]), np.array([2, 0])],
+    ),
+    *(
+        fault(
+            f"TreeEnsemble takes {name} for {other}",
+            [
+                helper.make_node(
+                    "TreeEnsemble",
+                    ["x"],
+                    ["y"],
+                    domain="ai.onnx.ml",
+                    tree_roots=[0],
+                    nodes_featureids=[0],
+                    nodes_splits=numpy_helper.from_array(f32(0), ""),
+                    nodes_modes=numpy_helper.from_array(np.uint8([0]), ""),
+                    nodes_truenodeids=[0],
+                    nodes_trueleafs=[1],
+                    nodes_falsenodeids=[1],
+                    nodes_falseleafs=[1],
+                    leaf_targetids=[0, 1],
+                    leaf_weights=numpy_helper.from_array(f32(1, 2), ""),
+                    n_targets=2,
+                    post_transform=number,
+                )
+            ],
+            {"x": f32([-1], [1])},
+            [1 / (1 + np.exp(-f32(*scores)))],
+            domains={"ai.onnx.ml": 5},
+        )
+        for name, other, number, scores in (
+            ("SOFTMAX", "LOGISTIC", 1, ([1, -1], [-2, 2])),
+            ("LOGISTIC", "SOFTMAX", 2, ([1, 0], [0, 2])),
+        )
+    ),
+    fault(
+        "GridSample reads elements at positions beyond 2³¹",
+        [helper.make_node("GridSample", ["x", "at"], ["y"])],
+        {"x": f32(1, 2, 3, 4).reshape(1, 1, 2, 2), "at": f32(1e30, 0, 0, 0).reshape(1, 1, 2, 2)},
+        [f32(0, 2.5).reshape(1, 1, 1, 2)],
+        program="same",
     ),
 ]

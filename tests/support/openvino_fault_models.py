@@ -452,6 +452,7 @@ def filters_of_a_channel() -> Fault:
             "one": np.float32(1),
             "zero": np.int8(0),
         },
+        processor="avx512f",
     )
 
 

@@ -239,7 +239,7 @@ def _bodies(node: NodeView) -> str:
     for name, text in node.attributes.items():
         if name not in ("body", "then_branch", "else_branch"):
             continue
-        ops = set(re.findall(r"= (\w+)\(", text))
+        ops = set(re.findall(r"= (?:[\w.]+::)?(\w+)\(", text))
         if found := sorted(
             ops & ((RULES.keys() - REDUCTIONS) | RANDOM | SEEN_SIZES | SEEN_INDICES)
         ):

@@ -135,6 +135,7 @@ EMPTIES: dict[str, _Empty] = {
     "MaxPool": _Empty(FAILS, _behind_batch),
     "MaxUnpool": _Empty(FAILS, _all),
     "Pad": _Empty(FAILS, _pad),
+    "Pow": _Empty(FAILS, lambda node: list(dims(node)[-1:])),  # of a layer norm that is written out
     "QLinearConv": _Empty(INVENTS, _weights(3)),
     "QLinearMatMul": _Empty(INVENTS, _inner(0, 3)),
     "QuantizeLinear": _Empty(ENDS, _blocks),

@@ -91,6 +91,8 @@ TRANSPOSE_OPTIMIZERS = {
     "TransposeOptimizer",
     "TransposeOptimizer_CPUExecutionProvider",
 }
+# A rounding moves to the other side of these.
+MOVED = frozenset({"MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 # What ONNX Runtime raises: classes of its own that have no base but Exception.
 FAILURES = (
     library.EPFail,
@@ -233,6 +235,22 @@ def has_in_body(node: NodeView, *ops: str) -> bool:
     return any(all(f" {op}(" in body for op in ops) for body in bodies)
 
 
+def moves_int8(node: NodeView, nodes: dict[str, NodeView]) -> bool:
+    """Whether a rounding to int8 may get to the other side of the node."""
+    before = nodes.get(node.inputs[0]) if node.op in MOVED else None
+    if before is None or before.op != "DequantizeLinear":
+        return False
+    type_ = before.input_types[0]
+    return type_ is None or type_.dtype == "int8"
+
+
+def says_int8(node: NodeView) -> bool:
+    """Whether it is a QuantizeLinear to int8 with the type written out, or may have one within."""
+    if node.op == "QuantizeLinear":
+        return node.attributes.get("output_dtype") == ONNX_NUMBER["int8"]
+    return has_in_body(node, "DequantizeLinear") or has_in_body(node, "QuantizeLinear")
+
+
 def may_multiply_a_vector(node: NodeView) -> bool:
     """Whether it is a MatMul by a tensor of rank 1, or one in a body by anything."""
     if node.op != "MatMul":
@@ -326,7 +344,12 @@ def wrong_optimizers(function: FunctionView) -> list[str]:
     if len(steps) > 1:  # moves a rounding across others, with the type of the one that it meets
         found.add("QDQPropagationTransformer")
     places = open_sizes(function)
+    has_output_dtype = function.opsets.get("", 0) >= 21
     for node in function.nodes:
+        if has_output_dtype and says_int8(node):
+            found.add("QDQS8ToU8Transformer")  # makes uint8 of it, but not of its output_dtype
+        if has_output_dtype and moves_int8(node, nodes):
+            found.add("QDQPropagationTransformer")  # writes such an output_dtype
         length = product_of_quantised(node, makers)
         if length not in places and (length == 0 or not isinstance(length, int)):
             found.add("QDQSelectorActionTransformer")  # of no terms, its sums are not written

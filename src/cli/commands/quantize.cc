@@ -185,6 +185,7 @@ int execute(const Options& options) {
   if (done.float_results) {
     fmt::print("results of convolutions are float32 where float ops read them\n");
   }
+  for (const std::string& note : notes_of(done.summary)) fmt::print("{}\n", note);
   const std::string kept =
       done.kept.empty() ? ""
                         : fmt::format("; kept in floating point: {}", fmt::join(done.kept, ", "));

@@ -12,5 +12,7 @@ namespace xrt::openvino {
 
 // Why OpenVINO must not run a node of the op Attention, or nothing.
 std::optional<std::string> attention_refusal(const Graph& graph, const Node& node);
+// Likewise by exact sizes, which a node's signature (support.cc) has not.
+std::optional<std::string> causal_mask_refusal(const Graph& graph, const Node& node);
 
 }  // namespace xrt::openvino

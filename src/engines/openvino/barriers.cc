@@ -587,6 +587,42 @@ bool ends_product_in_one(const Graph& graph, const Node& node, ValueId operand) 
          is_computed_of(graph, operand, [](const Node& n) { return is_op(n, "MatMul"); });
 }
 
+// A constant, dequantised or not.
+bool is_fixed(const Graph& graph, ValueId v) {
+  const Node* scaled = producer(graph, v, "DequantizeLinear");
+  const ValueId numbers = scaled != nullptr ? scaled->input(0) : v;
+  return numbers.valid() && graph.constant(numbers) != nullptr;
+}
+
+// In such a graph it makes one kernel of a sum with a constant and the rounding behind it, which
+// takes one channel for as many as the constant has.
+bool rounds_what_may_be_repeated(const Graph& graph, const Node& node, ValueId operand) {
+  const Node* sum = is_rounding(node) ? producer(graph, operand) : nullptr;
+  constexpr std::string_view kSums[] = {"Add", "Sub"};
+  if (sum == nullptr || !is_among(*sum, kSums)) return false;
+  const bool fixed_first = is_fixed(graph, sum->input(0));
+  if (!fixed_first && !is_fixed(graph, sum->input(1))) return false;
+  const auto& constant = graph.type(sum->input(fixed_first ? 0 : 1)).shape;
+  const auto& other = graph.type(sum->input(fixed_first ? 1 : 0)).shape;
+  if (!constant || !other) return true;
+  const std::size_t axes = std::min(constant->size(), other->size());
+  for (std::size_t i = 1; i <= axes; ++i) {
+    const bool is_one = (*constant)[constant->size() - i] == Dim(1);
+    if (!is_one && !(*other)[other->size() - i].is_known()) return true;
+  }
+  return false;
+}
+
+// In such a graph it makes what is computed of bytes and a constant a step of bytes, and crashes
+// where the bytes are a Concat's.
+bool may_stay_quantized(const Graph& graph, const Node& node, ValueId operand) {
+  constexpr std::string_view kScaling[] = {"Add", "Div", "Mul", "Sub"};
+  return is_among(node, kScaling) && !is_fixed(graph, operand) &&
+         producer(graph, operand, "DequantizeLinear") != nullptr &&
+         std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId v) { return is_fixed(graph, v); });
+}
+
 // In such a graph it takes a summand or factor of a product of sizes for one of a tensor of bytes.
 bool changes_product_of_integers(const Graph& graph, const Node& node, ValueId operand) {
   constexpr std::string_view kScaling[] = {"Add", "Div", "Mul", "Sub"};
@@ -603,7 +639,9 @@ bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool sc
   }
   if (producer(graph, operand, "MaxPool") != nullptr && leads_to_falling(graph, node)) return true;
   if (reduces_three_axes(graph, operand) && leads_to_constants(graph, operand, node)) return true;
-  if (scaled && (scales_product_by_place(graph, node, operand) ||
+  if (scaled && (may_stay_quantized(graph, node, operand) ||
+                 rounds_what_may_be_repeated(graph, node, operand) ||
+                 scales_product_by_place(graph, node, operand) ||
                  changes_product_of_integers(graph, node, operand) ||
                  (at == 0 && ends_product_in_one(graph, node, operand)))) {
     return true;

@@ -128,6 +128,19 @@ ov::OutputVector lp_normalization(const Context& node) {
       std::make_shared<ops::Divide>(x, std::make_shared<ops::Select>(is_zero, number(1), norm))};
 }
 
+// The frontend multiplies what is left out by zero, which leaves NaN as it is.
+ov::OutputVector shrink(const Context& node) {
+  const Value x = node.get_input(0);
+  const auto number = [&](float value) { return scalar(x.get_element_type(), value); };
+  const float lambd = node.get_attribute<float>("lambd", 0.5F);
+  const Value bias = number(node.get_attribute<float>("bias", 0));
+  const Value low = std::make_shared<ops::Less>(x, number(-lambd));
+  const Value high = std::make_shared<ops::Less>(number(lambd), x);
+  return {std::make_shared<ops::Select>(
+      low, std::make_shared<ops::Add>(x, bias),
+      std::make_shared<ops::Select>(high, std::make_shared<ops::Subtract>(x, bias), number(0)))};
+}
+
 ov::OutputVector barrier(const Context& node) { return {kept(node.get_input(0))}; }
 
 // The plugin repeats a tensor of one channel, or of one place per channel, in the wrong order where
@@ -273,22 +286,6 @@ ov::OutputVector shift_of_bytes(const Context& node) {
     shifted = std::make_shared<ov::op::v15::BitwiseRightShift>(x, count);
   }
   return {convert_to(shifted, ov::element::u8)};
-}
-
-// The sign of the divisor, also for floating point, where fmod is 0; the frontend knows that of
-// integers only. OpenVINO's rest of a division by infinity is not a number.
-ov::OutputVector mod(const Context& node) {
-  const Value x = node.get_input(0), y = node.get_input(1);
-  const Value zero = scalar(x.get_element_type(), 0.0F);
-  const Value whole = std::make_shared<ops::LogicalAnd>(std::make_shared<ops::IsInf>(y),
-                                                        std::make_shared<ops::IsFinite>(x));
-  const Value rest = std::make_shared<ops::Select>(whole, x, std::make_shared<ops::Mod>(x, y));
-  if (node.get_attribute<std::int64_t>("fmod", 0) != 0) return {rest};
-  const Value differs = std::make_shared<ops::LogicalXor>(std::make_shared<ops::Less>(rest, zero),
-                                                          std::make_shared<ops::Less>(y, zero));
-  const Value wrong =
-      std::make_shared<ops::LogicalAnd>(std::make_shared<ops::NotEqual>(rest, zero), differs);
-  return {std::make_shared<ops::Select>(wrong, std::make_shared<ops::Add>(rest, y), rest)};
 }
 
 // The CPU plugin suppresses a box from the threshold on, the standard above it: the next larger
@@ -608,7 +605,6 @@ constexpr Lowering kLowerings[] = {
     {"Greater", is_float_data, turned_comparison<ops::Less>},
     {"GreaterOrEqual", is_float_data, turned_comparison<ops::LessEqual>},
     {"LpNormalization", is_float_data, lp_normalization},
-    {"Mod", is_float_data, mod},
     {"Mul", is_product_of_its_own, product},
     {"NonMaxSuppression", always, non_max_suppression},
     {"OptionalGetElement", always, same},
@@ -618,6 +614,7 @@ constexpr Lowering kLowerings[] = {
     {"ReduceMax", is_float_data, reduce_extreme<ops::ReduceMax>},
     {"ReduceMin", is_float_data, reduce_extreme<ops::ReduceMin>},
     {"ScatterElements", is_known_at_run_time<1>, scatter_elements},
+    {"Shrink", is_float_data, shrink},
     {"Sub", is_sum_of_its_own, sum<ops::Subtract>},
     {"Tile", is_tile_of_its_own, tile},
     {"TopK", always, top_k},

@@ -36,6 +36,10 @@ bool is_unsigned_around_zero(const Graph& graph, ValueId bytes, ValueId zero) {
   return graph.type(bytes).dtype == DType::kUInt8 && is_zero(graph, zero);
 }
 
+constexpr const char* kNarrow =
+    "the CPU plugin makes bytes of less than 8 bits in a product, in the room of half as many, and "
+    "takes none that others made";
+
 constexpr const char* kNoUnsignedWeights =
     "the CPU plugin has no convolution by unsigned weights whose zero point is 0";
 
@@ -97,6 +101,7 @@ std::optional<std::string> byte_recurrence(const Graph& graph, const Node& node)
 // rounded inverse, would round values half way between two levels to the wrong one.
 std::optional<std::string> quantize_linear(const Graph& graph, const Node& node) {
   const DType to = graph.type(node.outputs[0]).dtype;
+  if (bit_width(to) < 8) return kNarrow;
   if (to == DType::kInt16 || to == DType::kUInt16) {
     return "the CPU plugin leaves out roundings to 16 bits";
   }
@@ -106,6 +111,8 @@ std::optional<std::string> quantize_linear(const Graph& graph, const Node& node)
 }
 
 std::optional<std::string> dequantize_linear(const Graph& graph, const Node& node) {
+  const bool is_narrow = bit_width(graph.type(node.input(0)).dtype) < 8;
+  if (is_narrow && is_computed(graph, node.input(0))) return kNarrow;
   return scaled_constant(graph, node, 0);
 }
 

@@ -143,8 +143,20 @@ std::optional<std::string> average_pool(const Graph& graph, const Node& node) {
 }
 
 std::optional<std::string> bit_shift(const Graph& graph, const Node& node) {
-  if (!is_signed_integer(graph.type(node.inputs[0]).dtype)) return std::nullopt;
-  return "OpenVINO shifts signed integers otherwise than the standard";
+  if (graph.type(node.inputs[0]).dtype == DType::kUInt8) return std::nullopt;
+  return "OpenVINO shifts integers with a sign, or in floats";
+}
+
+// Seen on processors without instructions for bfloat16.
+std::optional<std::string> extreme(const Graph& graph, const Node& node) {
+  if (graph.type(node.input(0)).dtype != DType::kBFloat16) return std::nullopt;
+  return "the CPU plugin may make a finite number of an extreme of bfloat16 that is infinite";
+}
+
+std::optional<std::string> mod(const Graph& graph, const Node& node) {
+  if (!is_floating(graph.type(node.inputs[0]).dtype)) return std::nullopt;
+  return "OpenVINO's rest of floats loses digits where the quotient is large, and is NaN of "
+         "infinity";
 }
 
 std::optional<std::string> dft(const Graph&, const Node&) {
@@ -274,11 +286,20 @@ std::optional<std::string> cast(const Graph& graph, const Node& node) {
   if (is_floating(from) && (to == DType::kFloat4E2M1 || to == DType::kFloat8E8M0)) {
     return "OpenVINO rounds to " + std::string(to_string(to)) + " otherwise than the standard";
   }
+  if (from == DType::kFloat4E2M1 && is_computed(graph, node.inputs[0])) {
+    return "the CPU plugin takes no " + std::string(to_string(from)) + " that others made";
+  }
   if ((is_floating(from) || from == DType::kUInt2) && is_storage(from) && to == DType::kBool) {
     return "the CPU plugin does not convert " + std::string(to_string(from)) + " to bool";
   }
   if (is_floating(from) && is_integer(to) && bit_width(to) < 8) {
     return "OpenVINO rounds to " + std::string(to_string(to)) + " instead of cutting fractions";
+  }
+  if (is_integer(from) && is_integer(to) && bit_width(to) < bit_width(from)) {
+    if (bit_width(to) < 8) return "the CPU plugin does not cut integers to less than 8 bits";
+    if (bit_width(to) == 16) {
+      return "the CPU plugin leaves out that integers are cut to 16 bits where others read them";
+    }
   }
   return std::nullopt;
 }
@@ -420,19 +441,41 @@ std::optional<std::string> roi_align(const Graph& graph, const Node& node) {
   return "OpenVINO's maximum is over the interpolated samples, the standard's over their terms";
 }
 
-// The plugin has a slow loop for some windows, in which nobody can end it.
-std::optional<std::string> conv(const Graph& graph, const Node& node) {
-  constexpr std::int64_t kMostElements = 4096;
-  if (!is_computed(graph, node.input(0)) && !is_computed(graph, node.input(1))) {
-    return "the CPU plugin keeps the first result of a convolution of constants, whatever the bias";
+// Whether one channel becomes one, and a last window lies in the padding alone: what the plugin
+// reads for it lies behind the image.
+bool ends_in_padding(const Node& node, const Dims& w) {
+  const std::size_t axes = w.size() - 2;
+  const std::vector<std::int64_t> pads = node.attr_ints("pads");
+  const auto dilations = node.attr_ints("dilations", std::vector<std::int64_t>(axes, 1));
+  if (w[0] != 1 || w[1] != 1 || pads.size() != 2 * axes || dilations.size() != axes) return false;
+  for (std::size_t a = 0; a < axes; ++a) {
+    if (pads[a + axes] > (w[a + 2] - 1) * dilations[a]) return true;
   }
+  return false;
+}
+
+// By exact sizes, which a node's signature (support.cc) has not.
+std::optional<std::string> window_refusal(const Graph& graph, const Node& node) {
+  if (node.op != "Conv" && node.op != "ConvTranspose") return std::nullopt;
   const auto w = graph.type(node.input(1)).static_dims();
-  if (!w || !has_wide_window(node, *w)) return std::nullopt;
+  if (!w || w->size() < 3) return std::nullopt;
+  if (node.op == "Conv" && ends_in_padding(node, *w)) {
+    return "the CPU plugin reads behind the image of one channel where a window has nothing but "
+           "padding";
+  }
+  if (!has_wide_window(node, *w)) return std::nullopt;
+  // The plugin has a slow loop for some windows, in which nobody can end it.
+  constexpr std::int64_t kMostElements = 4096;
   const std::int64_t elements = element_count(Dims(w->begin() + 2, w->end()));
   const bool has_gaps = !is_dense_window(node) && is_strided_window(node);
   if (elements <= kMostElements && !has_gaps) return std::nullopt;
   return "the CPU plugin has no fast convolution by a window of " + std::to_string(elements) +
          " elements over few channels";
+}
+
+std::optional<std::string> conv(const Graph& graph, const Node& node) {
+  if (is_computed(graph, node.input(0)) || is_computed(graph, node.input(1))) return std::nullopt;
+  return "the CPU plugin keeps the first result of a convolution of constants, whatever the bias";
 }
 
 // What the canonical form leaves of it has sizes that only a run knows.
@@ -639,7 +682,8 @@ std::optional<std::string> local_norm(const Graph&, const Node& node) {
   return "the CPU plugin places a window of an even number of channels otherwise than the standard";
 }
 
-std::optional<std::string> shrink(const Graph&, const Node& node) {
+std::optional<std::string> shrink(const Graph& graph, const Node& node) {
+  if (is_floating(graph.type(node.input(0)).dtype)) return std::nullopt;
   const bool has_bound = !std::isnan(need_float(node, "lambd"));
   if (has_bound && std::isfinite(need_float(node, "bias"))) return std::nullopt;
   return "OpenVINO multiplies what it leaves out by zero, and leaves nothing out where lambd is "
@@ -683,6 +727,7 @@ constexpr Rule kRules[] = {
     {"MaxPool", max_pool},
     {"MaxRoiPool", max_roi_pool},
     {"Min", of_one},
+    {"Mod", mod},
     {"Multinomial", random},
     {"PRelu", prelu},
     {"Pad", pad},
@@ -702,6 +747,8 @@ constexpr Rule kRules[] = {
     {"ReduceLogSumExp", function_of_sum},
     {"ReduceSumSquare", function_of_sum},
     {"Resize", resize},
+    {"ReduceMax", extreme},
+    {"ReduceMin", extreme},
     {"RoiAlign", roi_align},
     {"Scan", scan},
     {"Selu", factors},
@@ -766,6 +813,8 @@ std::optional<std::string> type_refusal(const Graph& graph, const Node& node) {
   if (auto wrong = resize_refusal(graph, node)) return wrong;
   if (auto wrong = loss_refusal(graph, node)) return wrong;
   if (auto wrong = quantized_refusal(graph, node)) return wrong;
+  if (auto wrong = window_refusal(graph, node)) return wrong;
+  if (auto wrong = causal_mask_refusal(graph, node)) return wrong;
   return constants_refusal(graph, node);
 }
 

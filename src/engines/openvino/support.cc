@@ -351,8 +351,8 @@ std::vector<SupportOracle::Answer> SupportOracle::check_nodes(const Graph& graph
       if (!keys[i].empty()) out[i] = answers_.at(keys[i]);
     }
   }
-  // The plugin compiles each body by itself, in 20 ms and more, and to ask takes as long.
-  constexpr std::size_t kMostWithBodies = 128;
+  // The plugin compiles each body by itself, in 20 to 100 ms, and to ask takes as long.
+  constexpr std::size_t kMostWithBodies = 64;
   std::size_t with_bodies = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (Graph::subgraphs(graph.node(ids[i])).empty() || !out[i].reason.empty()) continue;

@@ -165,6 +165,7 @@ Hlos HloBuilder::emit_many(std::string_view op, const Hlos& operands, std::strin
   const std::int64_t copies = copies_of(op, operands);
   for (const auto& [dtype, dims] : results) {
     require(!hlo_element_type(dtype).empty(), op, "no such element type");
+    require(has_extent(dims), op, "a result whose sizes multiply beyond 64 bits");
     values.push_back(Hlo{first, dtype, dims, copies});
   }
   if (measure_only_) {
@@ -511,6 +512,10 @@ Hlo HloBuilder::pad(const Hlo& x, const Hlo& value, const Dims& low, const Dims&
   Dims dims;
   bool nothing = true;
   for (std::size_t i = 0; i < x.dims.size(); ++i) {
+    // XLA may add them one after the other.
+    constexpr std::int64_t kMost = std::int64_t{1} << 60;
+    require(std::max(low[i], high[i]) < kMost && std::min(low[i], high[i]) > -kMost, "pad",
+            "more padding than a tensor can have");
     dims.push_back(x.dims[i] + low[i] + high[i] +
                    (x.dims[i] > 0 ? (x.dims[i] - 1) * between[i] : 0));
     require(dims.back() >= 0, "pad", "a negative size");

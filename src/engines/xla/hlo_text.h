@@ -22,6 +22,14 @@ inline void require(bool condition, std::string_view op, std::string_view rule) 
   }
 }
 
+// Whether XLA can count the elements, also where a size is 0.
+inline bool has_extent(const Dims& dims) {
+  std::int64_t count = 1;
+  return std::all_of(dims.begin(), dims.end(), [&](std::int64_t dim) {
+    return dim >= 0 && !__builtin_mul_overflow(count, std::max<std::int64_t>(dim, 1), &count);
+  });
+}
+
 // One number for each dimension: 1 where none is given.
 inline Dims or_ones(const Dims& values, std::size_t rank) {
   return values.empty() ? Dims(rank, 1) : values;

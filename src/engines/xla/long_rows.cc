@@ -18,7 +18,8 @@ constexpr int kMostNodes = 1000, kMostReductions = 100;
 constexpr std::size_t kMostOperands = 1000, kMostResults = 256, kMostOutputs = 1000;
 
 // Of compiling. What the function gives away is a kernel of its own.
-constexpr double kSecondsPerNode = 0.002, kSecondsPerOutput = 0.02;
+constexpr double kSecondsPerNode = 0.002, kSecondsPerReduction = 0.01, kSecondsPerProduct = 0.02,
+                 kSecondsPerOutput = 0.02;
 
 // Nodes that end with a value and that XLA may compute together.
 struct Row {
@@ -33,6 +34,14 @@ bool ends_row(const Node& node) {
       "TopK",      "Unique", "MaxPool",       "LpPool", "AveragePool"};
   return node.domain.empty() &&
          std::find(std::begin(kOps), std::end(kOps), node.op) != std::end(kOps);
+}
+
+// Alone, or as parts of what it computes.
+bool reduces(const Node& node) {
+  constexpr std::string_view kOps[] = {"ArgMax", "ArgMin", "LogSoftmax", "Softmax"};
+  return node.domain.empty() &&
+         (node.op.starts_with("Reduce") || node.op.ends_with("Normalization") ||
+          std::find(std::begin(kOps), std::end(kOps), node.op) != std::end(kOps));
 }
 
 // By node, whether it makes an output behind the first ones.
@@ -51,15 +60,22 @@ std::vector<bool> makers_of_further_outputs(const Graph& graph) {
 // Where time is limited.
 void refuse_late(const Graph& graph, std::vector<Support>& answers) {
   const RunLimit* limit = WorkScope::time_limit();
-  const double seconds = kSecondsPerNode * double(graph.node_count()) +
-                         kSecondsPerOutput * double(graph.outputs().size());
-  if (limit == nullptr || limit->left() >= seconds) return;
+  if (limit == nullptr) return;
+  const std::vector<NodeId> nodes = graph.nodes();
+  double seconds =
+      kSecondsPerNode * double(nodes.size()) + kSecondsPerOutput * double(graph.outputs().size());
+  for (const NodeId id : nodes) {
+    const Node& node = graph.node(id);
+    if (reduces(node)) seconds += kSecondsPerReduction;
+    if (node.op == "MatMul" || node.op == "Gemm") seconds += kSecondsPerProduct;
+  }
+  if (limit->left() >= seconds) return;
   for (Support& answer : answers) {
     if (!answer) continue;
     answer = Support::no(fmt::format(
         "compiling {} nodes takes about {:.1f} s, in which nobody can end it; {:.1f} s are "
         "left",
-        graph.node_count(), seconds, limit->left()));
+        nodes.size(), seconds, limit->left()));
   }
 }
 
@@ -94,7 +110,7 @@ void cut_long_rows(const Graph& graph, std::vector<Support>& answers) {
       row.reductions = std::max(row.reductions, before->second.reductions);
     }
     ++row.nodes;
-    if (node.domain.empty() && node.op.starts_with("Reduce")) ++row.reductions;
+    if (reduces(node)) ++row.reductions;
     if (row.nodes > kMostNodes || row.reductions > kMostReductions) {
       answer = Support::no(fmt::format(
           "it is the last of {} nodes in a row, {} of them reductions: XLA takes time to "

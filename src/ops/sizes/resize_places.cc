@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -39,6 +40,14 @@ std::optional<ResizeNearest> resize_nearest(std::string_view name) {
                                    {"floor", kFloor},
                                    {"ceil", kCeil}}},
                                  name);
+}
+
+std::optional<std::int64_t> resized_size(std::int64_t in, float scale) {
+  constexpr std::int64_t kExact = std::int64_t{1} << std::numeric_limits<float>::digits;
+  const double size = in <= kExact ? double{static_cast<float>(in) * scale}
+                                   : static_cast<double>(in) * double{scale};
+  if (!(size >= 0 && size <= 1e15)) return std::nullopt;
+  return static_cast<std::int64_t>(size);
 }
 
 double resized_place(ResizeTransform transform, const ResizedAxis& axis, std::int64_t i) {

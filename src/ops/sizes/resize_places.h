@@ -40,6 +40,10 @@ struct ResizedAxis {
   double roi_start = 0, roi_end = 1;  // what kCrop takes of the operand, of its length
 };
 
+// Elements of the result by a scale. In float, as exporters and engines count: 5 times 1.8 are 9,
+// not a little less; in double where `in` is no number of float. None beyond 10^15.
+XRT_API std::optional<std::int64_t> resized_size(std::int64_t in, float scale);
+
 // Of the result's element i, counted in elements of the operand.
 XRT_API double resized_place(ResizeTransform transform, const ResizedAxis& axis, std::int64_t i);
 

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows of convolutions and pools that libraries have no fast kernel for.
+// Windows of convolutions and pools: their bounds, and those that libraries have no fast kernel
+// for.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "xrt/export.h"
 #include "xrt/graph.h"
 
 namespace xrt {
+
+// Of entries of kernel_shape, strides, dilations and pads: no window needs more, libraries take no
+// more, and sums and products of two such numbers stay within int64.
+inline constexpr std::int64_t kMostOfWindow = std::numeric_limits<std::int32_t>::max();
 
 // Elements of a window from which columns of all windows would be much larger than the image.
 inline constexpr std::int64_t kWideWindow = 256;

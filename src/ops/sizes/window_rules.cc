@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/sizes/operand_sizes.h"
+#include "ops/sizes/wide_window.h"
 
 namespace xrt {
 namespace {
@@ -50,11 +51,13 @@ Refusal windows(const OperandSizes& o, std::optional<std::size_t> filters) {
   }
   if (o.node.attr_string("auto_pad", "NOTSET").starts_with("SAME")) return std::nullopt;
   for (std::size_t a = 0; a < axes; ++a) {
-    constexpr std::int64_t kMost = std::int64_t{1} << 31;
-    const auto sane = [](std::int64_t value) { return value > 0 && value < kMost; };
-    if (!sane(kernel[a]) || !sane(dilations[a]) || !sane(strides[a]) ||
-        std::abs(pads[a]) >= kMost || std::abs(pads[a + axes]) >= kMost) {
-      return "kernel_shape, strides and dilations must be positive";
+    const std::int64_t least = std::min({kernel[a], dilations[a], strides[a]});
+    if (least < 1) return "kernel_shape, strides and dilations must be positive";
+    const std::int64_t most = std::max({kernel[a], dilations[a], strides[a]});
+    if (most > kMostOfWindow || std::max(pads[a], pads[a + axes]) > kMostOfWindow ||
+        std::min(pads[a], pads[a + axes]) < -kMostOfWindow) {
+      return fmt::format("kernel_shape, strides, dilations and pads may be {} at most",
+                         kMostOfWindow);
     }
     const std::int64_t padded = (*x)[a + 2] + pads[a] + pads[a + axes];
     const std::int64_t window = dilations[a] * (kernel[a] - 1) + 1;

@@ -93,3 +93,46 @@ def test_slices_between_convolutions(
     (wanted,) = onnxruntime.InferenceSession(model).run(None, {"x": x})
     program = openxrt.load(model, engine="native", strict=True, cache_dir="")
     np.testing.assert_allclose(program.run({"x": x})["y"], wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_the_largest_entries(is_open: bool) -> None:
+    """One bound, whether sizes are known at load or a run brings them, and one message."""
+    x = np.ones((1, 1, 10), np.float32)
+    weights = numpy_helper.from_array(np.ones((1, 1, 3), np.float32), "w")
+
+    def program(**attributes: object) -> openxrt.Program:
+        model = make_model(
+            [helper.make_node("Conv", ["x", "w"], ["y"], **attributes)],
+            [tensor("x", TensorProto.FLOAT, ["a", "b", "c"] if is_open else x.shape)],
+            [tensor("y", TensorProto.FLOAT, None)],
+            [weights],
+        )
+        return openxrt.load(model, engine="native", cache_dir="")
+
+    served = program(strides=[2**31 - 1])
+    for _ in range(3):
+        np.testing.assert_array_equal(served(x), [[[3]]])
+    for attributes in ({"strides": [2**31]}, {"dilations": [2**40]}, {"pads": [2**40, 0]}):
+        with pytest.raises((openxrt.InvalidArgument, openxrt.ResourceError), match="Conv"):
+            program(**attributes)(x)
+
+
+@pytest.mark.parametrize("op", ["Conv", "MaxPool"])
+def test_no_window_fits_no_elements(op: str) -> None:
+    """Whatever ran before."""
+    attributes = {} if op == "Conv" else {"kernel_shape": [3]}
+    model = make_model(
+        [helper.make_node(op, ["x", "w"] if op == "Conv" else ["x"], ["y"], **attributes)],
+        [tensor("x", TensorProto.FLOAT, ["a", "b", "c"])],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.ones((1, 1, 3), np.float32), "w")] if op == "Conv" else [],
+    )
+    program = openxrt.load(model, engine="native", cache_dir="")
+    for size in (0, 10, 7, 6, 0):
+        x = np.ones((1, 1, size), np.float32)
+        if size > 0:
+            assert program(x).shape == (1, 1, size - 2)
+            continue
+        with pytest.raises(openxrt.InvalidArgument, match="a window of 3 does not fit"):
+            program(x)

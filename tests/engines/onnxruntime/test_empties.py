@@ -176,6 +176,36 @@ def test_an_image_of_no_elements_that_is_constant() -> None:
         load("RoiAlign").run(EMPTY["RoiAlign"][2])
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_layer_norm_that_is_written_out(is_open: bool) -> None:
+    """ONNX Runtime makes one node of it, which fails of no elements."""
+    nodes = [
+        helper.make_node("ReduceMean", ["x", "axes"], ["mean"]),
+        helper.make_node("Sub", ["x", "mean"], ["d"]),
+        helper.make_node("Pow", ["d", "two"], ["square"]),
+        helper.make_node("ReduceMean", ["square", "axes"], ["variance"]),
+        helper.make_node("Add", ["variance", "epsilon"], ["sum"]),
+        helper.make_node("Sqrt", ["sum"], ["root"]),
+        helper.make_node("Div", ["d", "root"], ["quotient"]),
+        helper.make_node("Mul", ["quotient", "scale"], ["y"]),
+    ]
+    constants = {
+        "axes": np.int64([-1]),
+        "two": np.float32(2),
+        "epsilon": np.float32(1e-3),
+        "scale": np.ones(1 if is_open else 0, np.float32),
+    }
+    model = make_model(
+        nodes,
+        [tensor("x", TensorProto.FLOAT, ["a", "b"] if is_open else [3, 0])],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    program = openxrt.load(model, engine=["onnxruntime", "native"], cache_dir="")
+    for columns in (4, 0, 4) if is_open else (0, 0):
+        assert program(np.ones((3, columns), np.float32)).shape == (3, columns)
+
+
 @pytest.mark.parametrize("op", ["LayerNormalization", "MaxPool"])
 def test_a_batch_of_0_is_no_lack_of_elements(op: str) -> None:
     attributes = {"kernel_shape": [2]} if op == "MaxPool" else {}
@@ -311,3 +341,33 @@ def test_einsum_of_sizes_that_are_computed(is_fixed: bool) -> None:
         assert result.shape == (count, 1, 4, 4)
     engines = {row["op"]: row["engine"] for row in program.explain()["nodes"]}
     assert engines["Einsum"] == "native"
+
+
+def test_what_ends_the_process_in_a_branch() -> None:
+    """Nobody looks at the sizes of what a branch captures."""
+    node = helper.make_node(
+        "FeatureVectorizer", ["x", "z"], ["u"], domain="ai.onnx.ml", inputdimensions=[2, 3]
+    )
+    branches = [
+        helper.make_graph([node], "then", [], [tensor("u", TensorProto.FLOAT, None)]),
+        helper.make_graph(
+            [helper.make_node("Identity", ["x"], ["w"])],
+            "else",
+            [],
+            [tensor("w", TensorProto.FLOAT, None)],
+        ),
+    ]
+    model = make_model(
+        [helper.make_node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])],
+        [
+            tensor("x", TensorProto.FLOAT, ["n", 2]),
+            tensor("z", TensorProto.FLOAT, ["n", 3]),
+            tensor("c", TensorProto.BOOL, []),
+        ],
+        [tensor("y", TensorProto.FLOAT, None)],
+        domains={"ai.onnx.ml": 3},
+    )
+    program = openxrt.load(model, engine=["onnxruntime", "native"], cache_dir="")
+    for rows in (3, 2, 0):
+        feeds = {"x": random(rows, 2), "z": random(rows, 3), "c": np.array(True)}
+        assert program.run(feeds)["y"].shape == (rows, 5)

@@ -599,3 +599,45 @@ def test_threads_of_one_session_wait_for_work_in_a_loop(cores: int) -> None:
         options, spins = engine.settings(function)
         assert not spins
         assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+
+
+@pytest.mark.parametrize("written", [{}, {"output_dtype": TensorProto.INT8}])
+@pytest.mark.parametrize("is_in_branch", [False, True])
+def test_roundings_to_int8_that_are_moved(written: dict[str, int], is_in_branch: bool) -> None:
+    """They get the element type that they had before another optimiser made uint8 of it."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["first"], perm=[1, 0]),
+        helper.make_node("QuantizeLinear", ["first", "s", "n"], ["q"], **written),
+        helper.make_node("DequantizeLinear", ["q", "s", "n"], ["d"]),
+        helper.make_node("Reshape", ["d", "shape"], ["flat"]),
+        helper.make_node("Unsqueeze", ["flat", "axes"], ["wide"]),
+        helper.make_node("DequantizeLinear", ["w", "s"], ["weights"]),  # int16: of opset 21
+        helper.make_node("MatMul", ["wide", "weights"], ["y"]),
+    ]
+    inputs = [tensor("x", TensorProto.FLOAT, ["rows", 2])]
+    outputs = [tensor("y", TensorProto.FLOAT, None)]
+    if is_in_branch:
+        branches = (
+            helper.make_graph(nodes, "then", [], outputs),
+            helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "else", [], outputs),
+        )
+        names = ("then_branch", "else_branch")
+        nodes = [helper.make_node("If", ["c"], ["y"], **dict(zip(names, branches, strict=True)))]
+        inputs.append(tensor("c", TensorProto.BOOL, []))
+    model = make_model(
+        nodes,
+        inputs,
+        outputs,
+        [
+            numpy_helper.from_array(np.float32(0.5), "s"),
+            numpy_helper.from_array(np.int8(3), "n"),
+            numpy_helper.from_array(np.array([-1]), "shape"),
+            numpy_helper.from_array(np.array([0]), "axes"),
+            numpy_helper.from_array(np.full((4, 1), 2, np.int16), "w"),
+        ],
+        opset=21,
+    )
+    x = np.array([[-1, 2.1], [-90, 90]], np.float32)
+    feeds = {"x": x, **({"c": np.array(True)} if is_in_branch else {})}
+    wanted = [[-1 - 65.5 + 2 + 62]]  # to int8 less 3, in halves
+    np.testing.assert_array_equal(load(model).run(feeds)["y"], wanted)

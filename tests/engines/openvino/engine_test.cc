@@ -416,7 +416,7 @@ TEST(OpenVino, BodiesAreCounted) {
     x = y;
   }
   graph.add_output(x);
-  EXPECT_THAT(last_refusal(graph), HasSubstr("more than 128 nodes with bodies"));
+  EXPECT_THAT(last_refusal(graph), HasSubstr("more than 64 nodes with bodies"));
 }
 
 Support supports_unary(const char* op, Type type, Attributes attributes = {}) {

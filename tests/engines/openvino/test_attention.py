@@ -174,3 +174,16 @@ def test_scales(scale: float, axes: int) -> None:
     check(
         [node("Attention", "q k v", "y", scale=scale, **heads)], ["y"], opened=False, q=q, k=k, v=v
     )
+
+
+def test_a_causal_mask_of_many_places() -> None:
+    """OpenVINO by itself computes the mask while it compiles, which takes minutes."""
+    for places, engine in ((1024, "openvino"), (4096, "native")):
+        model = make_model(
+            [node("Attention", "q k v", "y", is_causal=1)],
+            [tensor(name, TensorProto.FLOAT, [1, 1, places, 8]) for name in "qkv"],
+            [tensor("y", TensorProto.FLOAT, None)],
+            opset=23,
+        )
+        program = openxrt.load(model, engine=["openvino", "native"], cache_dir="")
+        assert [node["engine"] for node in program.explain()["nodes"]] == [engine]

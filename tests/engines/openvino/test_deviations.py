@@ -681,7 +681,7 @@ def test_a_second_rounding_with_other_bounds() -> None:
     rng = np.random.default_rng(0)
     constants = {
         "c": rng.standard_normal((3, 3)).astype(np.float32),
-        "w": rng.integers(-127, 127, (3, 3)).astype(np.int8),
+        "w": rng.integers(-63, 63, (3, 3)).astype(np.int8),  # AVX2 alone saturates beyond
         **{name: np.float32(0.003 + 0.001 * i) for i, name in enumerate(("s", "s1", "ws", "ys"))},
         "z": np.int8(0),
         "z1": np.uint8(164),

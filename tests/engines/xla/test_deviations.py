@@ -7,7 +7,7 @@ import numpy as np
 import onnxruntime
 import openxrt
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from small_models import make_model, tensor, usable
 
 pytestmark = pytest.mark.skipif(not usable("xla"), reason="xla is not there")
@@ -92,3 +92,38 @@ def test_nested_concatenations_compile_in_time() -> None:
     )
     program = openxrt.load(model, engine="xla", strict=True, deadline_s=60, cache_dir="")
     assert program(np.ones(2, np.float32)) == 2**21
+
+
+@pytest.mark.parametrize("node", ["Concat", "InstanceNormalization"])
+def test_ranks_that_only_a_run_tells(node: str) -> None:
+    """In a branch: nothing before the lowering has seen them."""
+    if node == "Concat":
+        inside = helper.make_node("Concat", ["a", "a"], ["z"], axis=-3)
+    else:
+        inside = helper.make_node("InstanceNormalization", ["a", "a", "a"], ["z"])
+    branch = helper.make_graph([inside], "branch", [], [tensor("z", TensorProto.FLOAT, None)])
+    model = make_model(
+        [helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)],
+        [tensor("a", TensorProto.FLOAT, None), tensor("c", TensorProto.BOOL, [])],
+        [tensor("y", TensorProto.FLOAT, None)],
+    )
+    a = np.zeros((2, 3) if node == "Concat" else (), np.float32)
+    program = openxrt.load(model, engine=["xla", "native"], cache_dir="")
+    with pytest.raises(openxrt.InvalidArgument, match=node):
+        program.run({"a": a, "c": np.array(True)})
+
+
+@pytest.mark.parametrize(
+    "pads",
+    [[2**63 - 1, 0, -(2**63) + 2, 0], [-(2**63) + 1, 0, 2**63 - 1, 0], [2**62, 0, -(2**62), 0]],
+)
+def test_pads_whose_sum_is_small(pads: list[int]) -> None:
+    """XLA by itself adds them one after the other, and ends the process."""
+    model = make_model(
+        [helper.make_node("Pad", ["x", "pads"], ["y"])],
+        [tensor("x", TensorProto.FLOAT, [2, 2])],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array(pads), "pads")],
+    )
+    with pytest.raises(openxrt.Error, match="Pad"):
+        openxrt.load(model, engine=["xla", "native"], cache_dir="")(np.ones((2, 2), np.float32))

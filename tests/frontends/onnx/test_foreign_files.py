@@ -103,7 +103,7 @@ class TestTorchExport:
         samples = (torch.ones(2, 4),)
         rows = torch.export.Dim("rows")
         program = torch.export.export(module, samples, dynamic_shapes=({0: rows},))
-        path = tmp_path / "named.anything"
+        path = tmp_path / "model.pt2"
         torch.export.save(program, path)
         return path
 
@@ -116,6 +116,25 @@ class TestTorchExport:
             x = np.random.default_rng(rows).standard_normal((rows, 4)).astype(np.float32)
             expected = module(torch.from_numpy(x)).detach().numpy()
             np.testing.assert_allclose(program(x), expected, rtol=1e-5, atol=1e-6)
+
+    def test_its_name_tells_what_it_is(self, path: Path) -> None:
+        """PyTorch runs code that it may hold: nobody may pass one off as an ONNX file."""
+        other = path.rename(path.with_suffix(".onnx"))
+        with pytest.raises(openxrt.Unsupported, match=r"runs code .* ends with \.pt2"):
+            openxrt.load(other)
+
+    @pytest.mark.parametrize(
+        ("member", "content"),
+        [("model.json", b"{}"), ("model.json", b"["), ("model.pt", b"abc"), ("version", b"9")],
+    )
+    def test_a_damaged_one(self, member: str, content: bytes, path: Path) -> None:
+        damaged = path.with_stem("damaged")
+        with zipfile.ZipFile(path) as old, zipfile.ZipFile(damaged, "w") as new:
+            for info in old.infolist():
+                is_it = info.filename.endswith(member)
+                new.writestr(info.filename, content if is_it else old.read(info))
+        with pytest.raises(openxrt.InvalidModel, match=r"damaged\.pt2"):
+            openxrt.load(damaged)
 
     def test_buffers_that_are_written_need_a_module(self, tmp_path: Path) -> None:
         torch = pytest.importorskip("torch")

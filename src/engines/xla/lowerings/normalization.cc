@@ -58,6 +58,7 @@ void lower_batch_normalization(NodeContext& c) {
   const DType result = c.dtype(0);
   const double epsilon = need_float(c.node, "epsilon");
   const std::int64_t rank = c.rank(0);
+  c.need(c.rank(0) >= 2, "channels");
   const bool last = c.is_last(0);
   const Hlo x = b.convert(last ? c.in_last(0) : c.in(0), compute_dtype(result));
   const std::int64_t channel = last ? rank - 1 : 1;

@@ -163,7 +163,9 @@ std::vector<AxisPlan> plans(NodeContext& c, bool crops) {
     for (std::size_t i = 0; i < out.size(); ++i) {
       out[i].scale = scales[i];
       out[i].length = static_cast<double>(out[i].in) * scales[i];
-      out[i].out = static_cast<std::int64_t>(std::floor(out[i].length));
+      const auto size = resized_size(out[i].in, static_cast<float>(scales[i]));
+      c.need(size.has_value(), "the result is too large");
+      out[i].out = *size;
     }
   }
   if (crops) {

@@ -132,7 +132,7 @@ void lower_tile(NodeContext& c) {
 
 void lower_concat(NodeContext& c) {
   const std::int64_t rank = c.rank(0);
-  const std::int64_t axis = c.attr("axis");
+  const std::int64_t axis = c.axis(c.attr("axis"), rank);
   bool last = rank >= 3;
   for (std::size_t i = 0; i < c.input_count(); ++i) last = last && c.is_last(i);
   Hlos parts;

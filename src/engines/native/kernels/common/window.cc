@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/sizes/wide_window.h"
 #include "xrt/error.h"
 
 namespace xrt::native {
@@ -19,15 +20,12 @@ Dims filled(const std::vector<std::int64_t>& given, std::size_t count, std::int6
   return given;
 }
 
-// No window needs more, and sums and products of two such numbers stay within int64.
-constexpr std::int64_t kMaxExtent = std::int64_t{1} << 31;
-
 void check_bounds(const Dims& values, const char* what) {
   for (const std::int64_t v : values) {
-    if (v <= kMaxExtent && v >= -kMaxExtent) continue;
+    if (v <= kMostOfWindow && v >= -kMostOfWindow) continue;
     throw Error(ErrorCode::kInvalidArgument, std::string(what) + " has the entry " +
                                                  std::to_string(v) + "; at most " +
-                                                 std::to_string(kMaxExtent) + " is taken");
+                                                 std::to_string(kMostOfWindow) + " is taken");
   }
 }
 
@@ -84,10 +82,6 @@ Window resolve(const WindowAttributes& attributes, const Dims& spatial, const Di
       w.pads_end[i] = padding.end;
     }
     const std::int64_t room = spatial[i] + w.pads_begin[i] + w.pads_end[i] - extent;
-    if (room < 0 && spatial[i] == 0) {  // no padding makes a window of nothing
-      w.output[i] = 0;
-      continue;
-    }
     if (room < 0) {
       throw Error(ErrorCode::kInvalidArgument,
                   "a window of " + std::to_string(extent) + " does not fit " +

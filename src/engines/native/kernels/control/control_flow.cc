@@ -139,7 +139,9 @@ class BodyKernel : public Kernel {
     try {
       infer_shapes(graph, /*reset=*/true);
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::kInvalidModel) throw;
+      const bool misfits =
+          error.code() == ErrorCode::kInvalidModel || error.code() == ErrorCode::kInvalidArgument;
+      if (!misfits) throw;
       return body.output_types;  // no turn is taken: what it would have said is no error
     }
     std::vector<Type> types;

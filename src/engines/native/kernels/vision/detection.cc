@@ -242,7 +242,7 @@ AxisTaps axis_taps(double grid, std::int64_t size, bool align, Padding padding, 
   const double low = align ? 0 : -0.5;
   const double high = align ? n - 1 : n - 0.5;
   double x = align ? (grid + 1) / 2 * (n - 1) : ((grid + 1) * n - 1) / 2;
-  if (!std::isfinite(x)) x = -1e9;
+  if (!std::isfinite(x)) x = x > 0 ? 1e9 : -1e9;
   if (sampling == Sampling::kNearest) x = std::nearbyint(x);
   if (x < low || x > high) {
     // Of a cubic each element that is read is clamped.

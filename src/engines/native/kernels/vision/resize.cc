@@ -140,8 +140,9 @@ std::vector<ResizedAxis> plan_axes(const Attributes& a, const KernelContext& k,
       axis.scale = static_cast<double>(scales.data<float>()[i]);
       if (!(axis.scale > 0)) fail("a scale is not positive");
       axis.length = static_cast<double>(axis.in) * axis.scale;
-      if (axis.length > 1e15) throw Error(ErrorCode::kResource, "the result is too large");
-      axis.out = static_cast<std::int64_t>(std::floor(axis.length));
+      const auto size = resized_size(axis.in, scales.data<float>()[i]);
+      if (!size) throw Error(ErrorCode::kResource, "the result is too large");
+      axis.out = *size;
     }
   } else {
     const std::vector<std::int64_t> sizes = ints_input(k, sizes_input);
