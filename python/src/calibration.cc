@@ -58,11 +58,13 @@ nb::dict ranges_of(const CalibrationTable& table) {
 
 // New ends for values that the table has.
 void set_ranges(CalibrationTable& table, const std::map<std::string, Ends>& ranges) {
-  for (const auto& [name, ends] : ranges) {
+  for (const auto& range : ranges) {
+    const std::string& name = range.first;
+    const Ends& ends = range.second;
     const auto found = std::find_if(table.values.begin(), table.values.end(),
                                     [&](const CalibratedValue& v) { return v.name == name; });
-    const auto refuse = [&value = name](const char* why) {
-      throw Error(ErrorCode::kInvalidArgument, fmt::format("the range of '{}': {}", value, why));
+    const auto refuse = [&](const char* why) {
+      throw Error(ErrorCode::kInvalidArgument, fmt::format("the range of '{}': {}", name, why));
     };
     if (found == table.values.end()) refuse("the table has no such value");
     if (!std::isfinite(ends.first) || !std::isfinite(ends.second)) {

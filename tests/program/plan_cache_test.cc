@@ -63,7 +63,8 @@ class PlanCacheTest : public ::testing::Test {
   }
   // The sum of the first column of w, and b.
   static float expected(float first_weight = 1) {
-    return kSize * first_weight + static_cast<float>(kSize * kSize * (kSize - 1) / 2) + 0.5F;
+    constexpr std::int64_t kSteps = kSize * kSize * (kSize - 1) / 2;
+    return kSize * first_weight + static_cast<float>(kSteps) + 0.5F;
   }
   bool is_kept(const ProgramOptions& options) const {
     const auto cache = PlanCache::open(model_, {}, options);
