@@ -35,7 +35,8 @@ OVER_BOUND = 77
 # allocate outputs themselves hold those a second time, and a part of the time.
 DEADLINE = 5
 MOST = 1 << 28
-RESERVED = 16 << 30  # of addresses, beyond what libraries reserve and never touch
+# Of addresses, beyond what libraries reserve and never touch; threads reserve more of them.
+RESERVED = (os.cpu_count() or 1) * (8 << 30)
 
 
 def resident_bytes() -> int:
