@@ -79,11 +79,8 @@ std::shared_ptr<onnx::ModelProto> parse(std::string_view bytes, const ImportBoun
   room.account->bytes += static_cast<std::int64_t>(scan.parsed_bytes());
   auto model = std::make_shared<onnx::ModelProto>();
   if (!scan.parse(*model)) {
-    no_model(
-        ", or a damaged one, or one with bodies in bodies beyond what protobuf reads: its bytes "
-        "are "
-        "no ModelProto",
-        foreign_message_kind(bytes));
+    no_model(", or a damaged one, or one of bodies nested too deeply: its bytes are no ModelProto",
+             foreign_message_kind(bytes));
   }
   if (!model->has_graph()) no_model(": it has no graph", foreign_message_kind(bytes));
   make_names_text(*model);
