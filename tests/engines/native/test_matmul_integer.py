@@ -2,10 +2,11 @@
 """MatMulInteger with packed weights, beside NumPy's sums of whole numbers."""
 
 import numpy as np
-import onnxruntime
+import onnx
 import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 from small_models import make_model, tensor
 
 KINDS = {np.uint8: TensorProto.UINT8, np.int8: TensorProto.INT8}
@@ -108,6 +109,7 @@ def test_weights_behind_quantised_data(dtype: type, zero: int | None) -> None:
         [numpy_helper.from_array(np.asarray(v), n) for n, v in stored.items()],
     )
     x = rng.standard_normal((3, 16)).astype(np.float32)
-    wanted = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
+    # ONNX Runtime's sums saturate on processors without VNNI.
+    wanted = ReferenceEvaluator(onnx.load_from_string(model)).run(None, {"x": x})[0]
     program = openxrt.load(model, engine="native", strict=True, cache_dir="")
     np.testing.assert_allclose(program.run({"x": x})["y"], wanted, rtol=1e-5, atol=1e-5)
