@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a table is of, whether it fits a graph, and two tables beside each other.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/listed.h"
 #include "device/threads.h"
 #include "ir/pattern.h"
 #include "quantize/calibration_values.h"
@@ -140,11 +140,7 @@ ValueRanges ranges_for(const CalibrationTable& table, const Graph& graph,
   }
   if (missing.empty()) return ranges;
   if (!same_ops(table.values, wanted)) {
-    const std::size_t more = missing.size() - std::min(missing.size(), kMostNamed);
-    missing.resize(missing.size() - more);
-    refuse_table(table, graph,
-                 fmt::format("it has no range for {}{}", fmt::join(missing, ", "),
-                             more == 0 ? "" : fmt::format(" and {} more", more)));
+    refuse_table(table, graph, "it has no range for " + listed(missing, kMostNamed));
   }
   ranges.clear();
   for (std::size_t i = 0; i < wanted.size(); ++i) {

@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "base/listed.h"
 #include "ir/pattern.h"
 #include "ops/canonical.h"
 #include "ops/quantized.h"
@@ -47,14 +48,10 @@ Scale scale_of(ValueRange range, Activations form) {
 }
 
 // "'a', 'b', 'c' and 7 more".
-std::string listed(const std::vector<std::string>& names) {
+std::string quoted(std::vector<std::string> names) {
   constexpr std::size_t kMost = 3;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) {
-    text += fmt::format("{}'{}'", i == 0 ? "" : ", ", names[i]);
-  }
-  if (names.size() > kMost) text += fmt::format(" and {} more", names.size() - kMost);
-  return text;
+  for (std::string& name : names) name = "'" + name + "'";
+  return listed(names, kMost);
 }
 
 class Quantizer {
@@ -282,9 +279,9 @@ std::string too_small_note(const std::vector<std::string>& names) {
   if (names.empty()) return {};
   return names.size() == 1
              ? fmt::format("node {} stays in floating point: its weights are too small for int8",
-                           listed(names))
+                           quoted(names))
              : fmt::format("nodes {} stay in floating point: their weights are too small for int8",
-                           listed(names));
+                           quoted(names));
 }
 
 std::vector<std::string> notes_of(const QuantizeSummary& summary) {
@@ -293,7 +290,7 @@ std::vector<std::string> notes_of(const QuantizeSummary& summary) {
   if (!summary.zeros.empty()) {
     notes.push_back(
         fmt::format("the range of {} is below 1e-30 in the samples: all that it holds becomes 0",
-                    listed(summary.zeros)));
+                    quoted(summary.zeros)));
   }
   return notes;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calibration tables in the form of TensorRT's IInt8Calibrator::writeCalibrationCache().
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
@@ -10,6 +9,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/listed.h"
 #include "ir/pattern.h"
 #include "ops/op_facts.h"
 #include "quantize/calibration_values.h"
@@ -130,13 +130,10 @@ CalibrationTable table_of_cache(const std::map<std::string, float>& scales,
     value.range = {is_never_negative(graph, id) ? 0 : -end, end};
   }
   if (!missing.empty()) {
-    const std::size_t more = missing.size() - std::min(missing.size(), kMostMissing);
-    missing.resize(missing.size() - more);
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("TensorRT calibration cache '{}' has no scale for {}{} of '{}': it is "
+                fmt::format("TensorRT calibration cache '{}' has no scale for {} of '{}': it is "
                             "of another model, or of one whose values have other names",
-                            origin, fmt::join(missing, ", "),
-                            more == 0 ? "" : fmt::format(" and {} more", more), graph.name()));
+                            origin, listed(missing, kMostMissing), graph.name()));
   }
   return table;
 }

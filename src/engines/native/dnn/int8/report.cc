@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/listed.h"
 #include "engines/native/dnn/int8/int8.h"
 #include "ir/pattern.h"
 #include "ops/quantized.h"
@@ -108,12 +109,8 @@ std::vector<std::string> Int8Report::remarks(const Graph& graph) const {
   std::vector<std::string> result{fmt::format("{} of {} quantised nodes run in integers",
                                               nodes_.size() - floats, nodes_.size())};
   for (const auto& [reason, names] : groups) {
-    const std::size_t shown = std::min(names.size(), kMostNames);
-    std::string text = fmt::format(
-        "in floating point, as {}: {}", reason,
-        fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
-    if (shown < names.size()) text += fmt::format(" and {} more", names.size() - shown);
-    result.push_back(std::move(text));
+    result.push_back(
+        fmt::format("in floating point, as {}: {}", reason, listed(names, kMostNames)));
   }
   return result;
 }
