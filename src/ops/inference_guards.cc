@@ -165,6 +165,21 @@ void check_gates(const Node& node) {
   if (!(clip >= 0)) invalid("clip is " + std::to_string(clip) + ", but 0 or more is wanted");
 }
 
+// A float type to compute in. Engines compute in any that they are told.
+void check_stash(const Node& node) {
+  const std::int64_t type = node.attr_int("stash_type", onnx::TensorProto::FLOAT);
+  switch (type) {
+    case onnx::TensorProto::FLOAT:
+    case onnx::TensorProto::FLOAT16:
+    case onnx::TensorProto::BFLOAT16:
+    case onnx::TensorProto::DOUBLE:
+      return;
+    default:
+      invalid("stash_type is " + std::to_string(type) +
+              ", but float (1), float16 (10), double (11) or bfloat16 (16) is wanted");
+  }
+}
+
 // Lists with one entry per axis, pads with two. Some rules (that of ConstantOfShape, in every
 // library that has one) make as many dimensions as the list is said to have entries.
 void check_lists_per_axis(const Graph& graph, const Node& node) {
@@ -315,6 +330,7 @@ void guard_inference(const Graph& graph, const Node& node) {
   check_lists_per_axis(graph, node);
   if (node.op == "GRU" || node.op == "LSTM" || node.op == "RNN") check_gates(node);
   if (node.op == "GatherND") check_gather_nd(graph, node);
+  if (node.has("stash_type")) check_stash(node);
   if (node.op == "LRN") check_lrn(graph, node);
   if (node.op == "Einsum") {
     check_einsum(node);

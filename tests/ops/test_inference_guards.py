@@ -270,3 +270,16 @@ def test_parts_that_are_no_outputs(engine: str) -> None:
     program = openxrt.load(model, engine=list(dict.fromkeys([engine, "native"])), cache_dir="")
     x = np.arange(3, dtype=np.float32)
     np.testing.assert_array_equal(program.run({"x": x})["y"], x[:2])
+
+
+@pytest.mark.parametrize("stash", [0, TensorProto.INT8, TensorProto.STRING, 2**40])
+@pytest.mark.parametrize("op", ["LayerNormalization", "RMSNormalization", "GroupNormalization"])
+def test_types_to_compute_in(op: str, stash: int) -> None:
+    """OpenVINO computed in int8 where it was told so; native refused in a run."""
+    node = helper.make_node(op, ["x", "scale"], ["y"], stash_type=stash)
+    constants = [constant("scale", np.ones(3), np.float32)]
+    if op == "GroupNormalization":
+        node.input.append("scale")
+        node.attribute.append(helper.make_attribute("num_groups", 1))
+    with pytest.raises(openxrt.InvalidModel, match=f"stash_type is {stash}, but float"):
+        load([node], [tensor("x", FLOAT, [2, 3])], constants)
