@@ -171,6 +171,10 @@ def test_comparison_of_structures() -> None:
     assert "values differ" in differs(np.array(["a"], object), np.array(["b"], object))
     assert "a list" not in differs(one, 1.0) and "a float" in differs(one, 1.0)
     assert "dtype" in differs(np.int32([1, 2]), one)
+    # Of ZipMap, whose maps may hold NaN.
+    assert differs([{1: 0.5, 2: np.nan}], [{1: 0.5, 2: np.nan}]) is None
+    assert "element 0: element 1: values" in differs([{1: 0.5, 2: 0.5}], [{1: 0.5, 2: 0.75}])
+    assert "keys ['b'], expected ['a']" in differs({"a": 0.5}, {"b": 0.5})
     # The package takes two units in the last place of bfloat16.
     brain = np.array([1, 1 + 2**-7, 1 + 2**-5], ml_dtypes.bfloat16)
     assert differs(brain[:1], brain[1:2]) is None

@@ -5,6 +5,8 @@ which engines, under which circumstances, and why."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +20,7 @@ LEAST = float(np.finfo(np.float32).tiny)  # of the normal numbers
 FEW = 4
 # What a row may ask for: see circumstances(), levels() and ways().
 FACTS = {"", "special", "wide", "zero", "level", "tiny", "shape", "unsorted", "shape is read"}
+FACTS |= {"no VNNI"}
 
 
 def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
@@ -77,9 +80,17 @@ def circumstances(arrays: Iterable[np.ndarray]) -> set[str]:
     return found
 
 
+@cache
+def has_vnni() -> bool:
+    """Whether the processor adds products of bytes in 32 bits."""
+    return "vnni" in Path("/proc/cpuinfo").read_text(encoding="utf-8")
+
+
 def ways(model: onnx.ModelProto) -> set[str]:
-    """Whether a node leaves an order open, and whether one reads a shape alone."""
-    found = set()
+    """Whether a node leaves an order open, whether one reads a shape alone, and what the processor
+    lacks.
+    """
+    found = set() if has_vnni() else {"no VNNI"}
     for node in all_nodes(model):
         if any(a.name == "sorted" and a.i != 1 for a in node.attribute):
             found.add("unsorted")
@@ -140,7 +151,8 @@ KNOWN = [
         "GroupQueryAttention GRU HardSigmoid HyperConnectionPreMix "
         "InstanceNormalization Inverse LayerNormalization "
         "LinearClassifier LogSoftmax LpPool LRN LSTM MatMul MatMulIntegerToFloat MatMulNBits "
-        "MeanVarianceNormalization MoE Momentum MultiHeadAttention NegativeLogLikelihoodLoss "
+        "MeanVarianceNormalization MoE Momentum MRotaryEmbedding MultiHeadAttention "
+        "NegativeLogLikelihoodLoss "
         "NGramRepeatBlock Normalizer QAttention ReduceLogSum ReduceLogSumExp Resize "
         "ReduceSumSquare RMSNormalization RNN RoiAlign RotaryEmbedding ScaledSiLU Selu "
         "SkipLayerNormalization Softmax SoftmaxCrossEntropyLoss STFT TransposeMatMul Upsample",
@@ -149,8 +161,8 @@ KNOWN = [
     Known(
         "differs",
         "NaN is larger than, smaller than, or left out of other numbers: docs/reference/engines.md",
-        ops="ArgMax ArgMin Clip GlobalMaxPool Greater Hardmax Max MaxPool MaxpoolWithMask Min Relu "
-        "ReduceMax ReduceMin "
+        ops="ArgMax ArgMin Clip GlobalMaxPool Greater Hardmax Max MaxPool MaxpoolWithMask Min "
+        "NonMaxSuppression ReduceMax ReduceMin Relu "
         "ScatterElements ScatterND Shrink ThresholdedRelu TopK Unique WordConvEmbedding",
         when="special",
     ),
@@ -170,8 +182,9 @@ KNOWN = [
     Known(
         "differs",
         "A float that no integer of the type stands for becomes any",
-        ops="Cast CastLike DynamicQuantizeLinear QGemm QLinearAdd QLinearAveragePool QLinearConv "
-        "QLinearMatMul QLinearMul QLinearSoftmax QuantizeLinear Range Slice",
+        ops="Cast CastLike DynamicQuantizeLinear QGemm QLinearAdd QLinearAveragePool QLinearConcat "
+        "QLinearConv QLinearGlobalAveragePool QLinearLeakyRelu QLinearMatMul QLinearMul "
+        "QLinearSoftmax QuantizeLinear Range Slice",
         when="special",
     ),
     Known(
@@ -195,7 +208,8 @@ KNOWN = [
     Known(
         "differs",
         "Half way between two levels, or all but, the last bit of a product decides",
-        ops="Div QGemm QLinearAdd QLinearAveragePool QLinearConv QLinearLeakyRelu QLinearMul",
+        ops="Div QGemm QLinearAdd QLinearAveragePool QLinearConv QLinearGlobalAveragePool "
+        "QLinearLeakyRelu QLinearMul",
         when="level",
     ),
     Known(
@@ -203,6 +217,14 @@ KNOWN = [
         "As the row above, in all that follows from one level",
         ops="DynamicQuantizeLSTM DynamicQuantizeMatMul",
         engines="xla",
+    ),
+    Known(
+        "differs",
+        "Without VNNI two products of bytes are added in 16 bits, which saturate: "
+        "docs/guides/quantization.md",
+        ops="MatMulInteger QAttention QGemm QLinearConv QLinearMatMul",
+        when="no VNNI",
+        engines="onnxruntime openvino",
     ),
     Known(
         "differs",
@@ -313,7 +335,7 @@ KNOWN = [
     Known(
         "lax",
         "A float that no integer of the type stands for becomes any, which may be a valid one",
-        ops="DFT EmbedLayerNormalization Gather GRU SequenceErase Tile",
+        ops="DFT EmbedLayerNormalization Gather GatherND GRU ScatterND SequenceErase STFT Tile",
         when="special",
         engines="xla",
     ),

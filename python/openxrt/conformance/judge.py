@@ -81,6 +81,12 @@ def _differs(want: Any, got: Any, rtol: float, atol: float) -> str | None:
             if reason:
                 return f"element {index}: {reason}"
         return None
+    if isinstance(want, dict) and isinstance(got, dict):
+        if list(got) != list(want):
+            return f"keys {list(got)[:5]}, expected {list(want)[:5]}"
+        return _differs(
+            list(map(np.asarray, want.values())), list(map(np.asarray, got.values())), rtol, atol
+        )
     if not isinstance(got, np.ndarray):
         return f"{_kind(got)}, expected {_kind(want)}"
     want = np.asarray(want)
