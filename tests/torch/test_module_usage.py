@@ -50,6 +50,22 @@ def test_what_is_no_module_is_refused() -> None:
             xt.XRTModule(given)
 
 
+@pytest.mark.filterwarnings("error")
+def test_no_warnings_of_pytorch_about_itself() -> None:
+    module = mlp().eval()
+    x = torch.randn(2, 4)
+    assert_close(xt.XRTModule(module, "native")(x), module(x))
+
+
+def test_results_are_contiguous() -> None:
+    """In any memory format of the arguments."""
+    module = nn.Conv2d(3, 8, 3).eval()
+    x = torch.randn(1, 3, 8, 8).to(memory_format=torch.channels_last)
+    result = xt.XRTModule(module, "native")(x)
+    assert result.is_contiguous()
+    assert_close(result, module(x))
+
+
 def test_autocast_is_part_of_what_was_traced() -> None:
     """Also where a program for these arguments was made outside of it, or within it."""
     module = mlp().eval()

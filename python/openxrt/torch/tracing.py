@@ -10,6 +10,7 @@ import gc
 import inspect
 import linecache
 import traceback
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -49,6 +50,15 @@ def _without_collections() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+@contextlib.contextmanager
+def _without_warnings_of_itself() -> Iterator[None]:
+    """torch.export uses names of PyTorch's that PyTorch calls deprecated: nothing that a caller
+    could change, and an error where warnings are errors."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*LeafSpec.*is deprecated", FutureWarning)
+        yield
 
 
 class Trace(NamedTuple):
@@ -151,7 +161,8 @@ def _traced(
         shapes = _by_parameter(module, *pytree.tree_unflatten(wide, kind.spec))
     try:
         products = attention_as_products([*flat, *module.parameters()])
-        with torch.no_grad(), products, _without_collections():
+        quiet = _without_warnings_of_itself()
+        with torch.no_grad(), products, quiet, _without_collections():
             exported = torch.export.export(
                 callee, args, dict(kwargs), dynamic_shapes=shapes, strict=False
             )
