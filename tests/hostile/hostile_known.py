@@ -20,7 +20,7 @@ LEAST = float(np.finfo(np.float32).tiny)  # of the normal numbers
 FEW = 4
 # What a row may ask for: see circumstances(), levels() and ways().
 FACTS = {"", "special", "wide", "zero", "level", "tiny", "shape", "unsorted", "shape is read"}
-FACTS |= {"no VNNI"}
+FACTS |= {"no VNNI", "few"}
 
 
 def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
@@ -100,15 +100,17 @@ def ways(model: onnx.ModelProto) -> set[str]:
 
 
 def levels(expected: list[Any], values: list[Any]) -> set[str]:
-    """How results differ: in shape, integers by one level at most, or floats by less than the
-    least normal number.
+    """How results differ: in shape, integers by one level at most, floats by less than the least
+    normal number, or in few elements.
     """
-    found = {"level", "tiny"}
+    found = {"level", "tiny", "few"}
     for want, got in zip(expected, values, strict=False):
         if not isinstance(want, np.ndarray) or not isinstance(got, np.ndarray):
             return set()
         if want.shape != got.shape:
             return {"shape"}
+        with np.errstate(invalid="ignore"):
+            found -= {"few"} if np.count_nonzero(want != got) > max(1, want.size // 1000) else set()
         if want.dtype.kind in "iu":
             gap = np.abs(want.astype(np.int64) - got.astype(np.int64))
             found -= {"level"} if np.any(gap > 1) else set()
@@ -145,10 +147,9 @@ KNOWN = [
         "differ in what comes out: docs/reference/engines.md",
         ops="Adagrad Adam AffineGrid Attention BatchNormalization BiasGelu CausalConvWithState "
         "CDist Celu Conv ConvTranspose ConvTransposeWithDynamicPads "
-        "DecoderMaskedMultiHeadAttention DeformConv DequantizeLinear DFT DynamicQuantizeLSTM "
-        "DynamicQuantizeMatMul Exp FusedConv FusedGemm FusedMatMul Gelu GlobalAveragePool "
-        "GroupNormalization "
-        "GroupQueryAttention GRU HardSigmoid HyperConnectionPreMix "
+        "DecoderMaskedMultiHeadAttention DeformConv DequantizeLinear Det DFT DynamicQuantizeLSTM "
+        "DynamicQuantizeMatMul EmbedLayerNormalization Exp FusedConv FusedGemm FusedMatMul Gelu "
+        "GlobalAveragePool GroupNormalization GroupQueryAttention GRU HardSigmoid HyperConnectionPreMix "
         "InstanceNormalization Inverse LayerNormalization "
         "LinearClassifier LogSoftmax LpPool LRN LSTM MatMul MatMulIntegerToFloat MatMulNBits "
         "MeanVarianceNormalization MoE Momentum MRotaryEmbedding MultiHeadAttention "
@@ -204,6 +205,13 @@ KNOWN = [
         "Coordinates that are not finite or beyond 2^31 have no neighbours",
         ops="CropAndResize GridSample",
         when="special",
+    ),
+    Known(
+        "differs",
+        "A position half way between two elements, or all but: ONNX Runtime computes in float32",
+        ops="GridSample Resize",
+        when="few",
+        engines="onnxruntime",
     ),
     Known(
         "differs",
@@ -381,9 +389,8 @@ KNOWN = [
     Known(
         "lax",
         "Sizes of a node of whose result only the shape is read, which is known before",
-        ops="Conv Reshape",
+        ops="Conv DepthToSpace Reshape",
         when="shape is read",
-        engines="openvino xla",
     ),
     Known(
         "lax",

@@ -51,6 +51,12 @@ def _batch(node: NodeView) -> list[Dim]:
     return list(dims(node)[at : at + 1])
 
 
+def _long_memory(node: NodeView) -> list[Dim]:
+    """Without turns, the last state of the cells is left unwritten."""
+    states = len(node.outputs) > 2 and node.outputs[2]
+    return list(dims(node)[:2]) if states else _batch(node)
+
+
 def _weights(at: int) -> Callable[[NodeView], list[Dim]]:
     return lambda node: list(dims(node, at))
 
@@ -110,6 +116,7 @@ class _Empty(NamedTuple):
 
 ENDS = "may end the process"
 INVENTS = "gives what lies in memory"
+EITHER = f"{ENDS}, or {INVENTS}"
 FAILS = "fails in the run"
 EMPTIES: dict[str, _Empty] = {
     "ArrayFeatureExtractor": _Empty(FAILS, _all),
@@ -128,7 +135,7 @@ EMPTIES: dict[str, _Empty] = {
     "GlobalMaxPool": _Empty(FAILS, _behind_batch),
     "GridSample": _Empty(FAILS, _all),
     "InstanceNormalization": _Empty(ENDS, lambda node: list(dims(node)[2:])),
-    "LSTM": _Empty(ENDS, _batch),
+    "LSTM": _Empty(EITHER, _long_memory),
     "LayerNormalization": _Empty(FAILS, _normalised),
     "LpPool": _Empty(FAILS, _behind_batch),
     "MatMulInteger": _Empty(INVENTS, _inner(0, 1)),
@@ -153,7 +160,7 @@ SEEN_SIZES = frozenset(
     | {
         op
         for op, empty in EMPTIES.items()
-        if empty.what in (ENDS, INVENTS) and op != "QuantizeLinear"
+        if empty.what in (ENDS, INVENTS, EITHER) and op != "QuantizeLinear"
     }
 )
 

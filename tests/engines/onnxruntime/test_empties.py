@@ -128,6 +128,11 @@ EMPTY: dict[str, tuple[list[onnx.NodeProto], dict[str, np.ndarray], dict[str, np
         {"a": np.zeros((8, 0), np.uint8), "b": np.zeros((0, 2), np.uint8)},
         QUANTISED,
     ),
+    "LSTM": (  # without turns: the last state of the cells
+        [helper.make_node("LSTM", ["a", "w", "r"], ["", "", "y"], hidden_size=3)],
+        {"a": np.zeros((0, 2, 2), np.float32)},
+        {"w": np.ones((1, 12, 2), np.float32), "r": np.ones((1, 12, 3), np.float32)},
+    ),
     "InstanceNormalization": (
         [helper.make_node("InstanceNormalization", ["a", "s", "t"], ["y"])],
         {"a": np.zeros((1, 2, 0), np.float32)},
