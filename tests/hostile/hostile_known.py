@@ -147,16 +147,16 @@ KNOWN = [
         "differ in what comes out: docs/reference/engines.md",
         ops="Adagrad Adam AffineGrid Attention BatchNormalization BiasGelu CausalConvWithState "
         "CDist Celu Conv ConvTranspose ConvTransposeWithDynamicPads "
-        "DecoderMaskedMultiHeadAttention DeformConv DequantizeLinear Det DFT DynamicQuantizeLSTM "
-        "DynamicQuantizeMatMul EmbedLayerNormalization Exp FusedConv FusedGemm FusedMatMul Gelu "
-        "GlobalAveragePool GroupNormalization GroupQueryAttention GRU HardSigmoid HyperConnectionPreMix "
-        "InstanceNormalization Inverse LayerNormalization "
-        "LinearClassifier LogSoftmax LpPool LRN LSTM MatMul MatMulIntegerToFloat MatMulNBits "
-        "MeanVarianceNormalization MoE Momentum MRotaryEmbedding MultiHeadAttention "
-        "NegativeLogLikelihoodLoss "
-        "NGramRepeatBlock Normalizer QAttention ReduceLogSum ReduceLogSumExp Resize "
-        "ReduceSumSquare RMSNormalization RNN RoiAlign RotaryEmbedding ScaledSiLU Selu "
-        "SkipLayerNormalization Softmax SoftmaxCrossEntropyLoss STFT TransposeMatMul Upsample",
+        "DecoderMaskedMultiHeadAttention DeformConv DequantizeLinear Det DFT "
+        "DynamicQuantizeLSTM DynamicQuantizeMatMul EmbedLayerNormalization Exp FusedConv "
+        "FusedGemm FusedMatMul Gelu GlobalAveragePool GroupNormalization GroupQueryAttention "
+        "GRU HardSigmoid HyperConnectionPreMix InstanceNormalization Inverse "
+        "LayerNormalization LinearClassifier LogSoftmax LpPool LRN LSTM MatMul "
+        "MatMulIntegerToFloat MatMulNBits MeanVarianceNormalization MoE Momentum "
+        "MRotaryEmbedding MultiHeadAttention NegativeLogLikelihoodLoss NGramRepeatBlock "
+        "Normalizer QAttention ReduceLogSum ReduceLogSumExp ReduceSumSquare Resize "
+        "RMSNormalization RNN RoiAlign RotaryEmbedding ScaledSiLU Selu SkipLayerNormalization "
+        "Softmax SoftmaxCrossEntropyLoss STFT TransposeMatMul Upsample",
         when="special",
     ),
     Known(
