@@ -252,6 +252,25 @@ def test_control_flow_on_data_is_an_error_or_falls_back_when_asked() -> None:
     assert fast(-torch.ones(2)).tolist() == [-3, -3]
 
 
+class Packed(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = torch.nn.LSTM(3, 4)
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths)
+        return torch.nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0])[0]
+
+
+def test_packed_sequences_are_named() -> None:
+    module = Packed().eval()
+    arguments = torch.randn(5, 2, 3), torch.tensor([5, 3])
+    with pytest.raises(openxrt.Unsupported, match="a packed sequence has sizes .* padded"):
+        xt.XRTModule(module, engine="native")(*arguments)
+    fast = xt.XRTModule(module, engine="native", fallback=True)
+    torch.testing.assert_close(fast(*arguments), module(*arguments))
+
+
 def test_a_mask_that_pytorch_looks_at_is_named() -> None:
     module = torch.nn.Transformer(8, 2, 1, 1, 16, batch_first=True).eval()
     x, y = torch.randn(2, 5, 8), torch.randn(2, 6, 8)

@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 
 from .._core import Unsupported
@@ -272,6 +273,9 @@ def cannot_be_traced(module: torch.nn.Module, error: Exception) -> Unsupported:
                 "runs this part"
             )
     cause = str(error).strip().splitlines() or [type(error).__name__]
+    if any(isinstance(v, PackedSequence) for frame, _ in frames for v in frame.f_locals.values()):
+        cause = ["a packed sequence has sizes that depend on data"]
+        advice = "give it padded sequences; with fallback=True PyTorch runs this part"
     return Unsupported(
         f"{type(module).__name__} cannot be traced whole{place}: {cause[0]}; {advice}"
     )
