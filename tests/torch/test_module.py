@@ -253,6 +253,8 @@ def test_control_flow_on_data_is_an_error_or_falls_back_when_asked() -> None:
 
 
 class Packed(torch.nn.Module):
+    """With an LSTM over sequences of different lengths."""
+
     def __init__(self) -> None:
         super().__init__()
         self.lstm = torch.nn.LSTM(3, 4)
@@ -265,7 +267,7 @@ class Packed(torch.nn.Module):
 def test_packed_sequences_are_named() -> None:
     module = Packed().eval()
     arguments = torch.randn(5, 2, 3), torch.tensor([5, 3])
-    with pytest.raises(openxrt.Unsupported, match="a packed sequence has sizes .* padded"):
+    with pytest.raises(openxrt.Unsupported, match=r"a packed sequence has sizes .* padded"):
         xt.XRTModule(module, engine="native")(*arguments)
     fast = xt.XRTModule(module, engine="native", fallback=True)
     torch.testing.assert_close(fast(*arguments), module(*arguments))
