@@ -185,7 +185,7 @@ KNOWN = [
         "A float that no integer of the type stands for becomes any",
         ops="Cast CastLike DynamicQuantizeLinear QGemm QLinearAdd QLinearAveragePool QLinearConcat "
         "QLinearConv QLinearGlobalAveragePool QLinearLeakyRelu QLinearMatMul QLinearMul "
-        "QLinearSoftmax QuantizeLinear Range Slice",
+        "QLinearSoftmax QLinearWhere QuantizeLinear Range Slice",
         when="special",
     ),
     Known(
