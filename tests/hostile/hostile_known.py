@@ -20,7 +20,7 @@ LEAST = float(np.finfo(np.float32).tiny)  # of the normal numbers
 FEW = 4
 # What a row may ask for: see circumstances(), levels() and ways().
 FACTS = {"", "special", "wide", "zero", "level", "tiny", "shape", "unsorted", "shape is read"}
-FACTS |= {"no VNNI", "few"}
+FACTS |= {"no VNNI", "few", "window of padding"}
 
 
 def all_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
@@ -87,8 +87,8 @@ def has_vnni() -> bool:
 
 
 def ways(model: onnx.ModelProto) -> set[str]:
-    """Whether a node leaves an order open, whether one reads a shape alone, and what the processor
-    lacks.
+    """Whether a node leaves an order open, one reads a shape alone, or a window may lie in the
+    padding, and what the processor lacks.
     """
     found = set() if has_vnni() else {"no VNNI"}
     for node in all_nodes(model):
@@ -96,6 +96,10 @@ def ways(model: onnx.ModelProto) -> set[str]:
             found.add("unsorted")
         if node.op_type == "Shape":
             found.add("shape is read")
+        window = next((a.ints for a in node.attribute if a.name == "kernel_shape"), ())
+        pads = next((a.ints for a in node.attribute if a.name == "pads"), ())
+        if any(pad >= size for pad, size in zip(pads, [*window, *window], strict=False)):
+            found.add("window of padding")
     return found
 
 
@@ -151,7 +155,7 @@ KNOWN = [
         "DynamicQuantizeLSTM DynamicQuantizeMatMul EmbedLayerNormalization Exp FusedConv "
         "FusedGemm FusedMatMul Gelu GlobalAveragePool GroupNormalization GroupQueryAttention "
         "GRU HardSigmoid HyperConnectionPreMix InstanceNormalization Inverse "
-        "LayerNormalization LinearClassifier LogSoftmax LpPool LRN LSTM MatMul "
+        "LayerNormalization LinearClassifier LogSoftmax LpNormalization LpPool LRN LSTM MatMul "
         "MatMulIntegerToFloat MatMulNBits MeanVarianceNormalization MoE Momentum "
         "MRotaryEmbedding MultiHeadAttention NegativeLogLikelihoodLoss NGramRepeatBlock "
         "Normalizer QAttention ReduceLogSum ReduceLogSumExp ReduceSumSquare Resize "
@@ -241,6 +245,19 @@ KNOWN = [
         engines="onnxruntime",
     ),
     Known("differs", "An integer is divided by 0", ops="Div Mod", engines="openvino xla"),
+    Known(
+        "differs",
+        "A score is divided by a penalty of 0",
+        ops="BeamSearch GreedySearch Sampling",
+        when="zero",
+        engines="xla",
+    ),
+    Known(
+        "differs",
+        "A window that lies in the padding has no average",
+        ops="QLinearAveragePool",
+        when="window of padding",
+    ),
     Known(
         "differs",
         "An integer overflows, in float64, 64 or 32 bits",
@@ -343,7 +360,7 @@ KNOWN = [
     Known(
         "lax",
         "A float that no integer of the type stands for becomes any, which may be a valid one",
-        ops="DFT EmbedLayerNormalization Gather GatherND GRU ScatterND SequenceErase STFT Tile",
+        ops="Cast DFT EmbedLayerNormalization Gather GRU SequenceErase STFT Tile",
         when="special",
         engines="xla",
     ),
