@@ -33,7 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMagic = "XRTCACHE";
-constexpr std::uint32_t kFormat = 4;
+constexpr std::uint32_t kFormat = 5;
 // The payload begins at a multiple of this, so that its parts can be used where they lie.
 constexpr std::size_t kPayloadAlignment = 64;
 constexpr std::string_view kExtension = ".xrtc";
@@ -66,10 +66,11 @@ std::string encode_head(const EntryHeader& header, std::uint64_t front_bytes,
   return out;
 }
 
-// The checksum covers the head, which has the digest of the rest, and the digest of the front.
-Digest checksum(std::string_view head, const Digest& front) {
+// The checksum covers the key, the head, which has the digest of the rest, and the digest of the
+// front.
+Digest checksum(const std::string& key, std::string_view head, const Digest& front) {
   Hasher hasher;
-  hasher.add(head);
+  hasher.add(key).add(head);
   hasher.add(static_cast<std::int64_t>(front.low)).add(static_cast<std::int64_t>(front.high));
   return hasher.digest();
 }
@@ -106,8 +107,8 @@ struct Decoded {
   Digest rest_digest;
 };
 
-// An entry whose head and front are as they were written; nothing otherwise.
-std::optional<Decoded> decode(std::string_view bytes) {
+// An entry whose head and front are as they were written under this key; nothing otherwise.
+std::optional<Decoded> decode(const std::string& key, std::string_view bytes) {
   if (bytes.size() < kMagic.size() + kChecksumBytes || !bytes.starts_with(kMagic)) {
     return std::nullopt;
   }
@@ -137,7 +138,7 @@ std::optional<Decoded> decode(std::string_view bytes) {
   std::memcpy(&stored.low, bytes.data() + body.size(), 8);
   std::memcpy(&stored.high, bytes.data() + body.size() + 8, 8);
   const std::string_view head = body.substr(0, position + padding);
-  if (checksum(head, digest_of(entry.front)) != stored) return std::nullopt;
+  if (checksum(key, head, digest_of(entry.front)) != stored) return std::nullopt;
   return entry;
 }
 
@@ -319,7 +320,8 @@ std::optional<EntryFile> open_entry(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) return std::nullopt;
   const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
-  auto decoded = decode({reinterpret_cast<const char*>(file->data()), file->size()});
+  auto decoded =
+      decode(path.stem().string(), {reinterpret_cast<const char*>(file->data()), file->size()});
   if (!decoded) {
     warn_corrupt(path);
     return std::nullopt;
@@ -370,7 +372,7 @@ void write_entry(const fs::path& dir, const std::string& key, const EntryHeader&
   const Digest front = digest(payload.first(front_pieces), front_bytes);
   const Digest rest = digest(payload.subspan(front_pieces), rest_bytes);
   const std::string head = encode_head(header, front_bytes, rest_bytes, rest);
-  const Digest sum = checksum(head, front);
+  const Digest sum = checksum(key, head, front);
   char tail[kChecksumBytes];
   std::memcpy(tail, &sum.low, 8);
   std::memcpy(tail + 8, &sum.high, 8);

@@ -2,8 +2,9 @@
 // Entries of the disk cache: a file each, in one folder that belongs to the user alone.
 //
 // An entry has a header (versions, machine), a payload that begins at a multiple of 64 bytes, and a
-// checksum over all of it; nobody uses a byte of the payload before that was checked. A payload may
-// have a rest that is checked only by who reads it: most starts never look at a graph's constants.
+// checksum over all of it and over its key, which is the file's name: a file that was renamed
+// counts as corrupt. Nobody uses a byte of the payload before that was checked. A payload may have
+// a rest that is checked only by who reads it: most starts never look at a graph's constants.
 // Entries are replaced by renaming, so a mapped one stays whole.
 #pragma once
 

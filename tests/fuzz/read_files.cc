@@ -105,6 +105,7 @@ void cache_entry(std::string_view bytes) {
     std::memcpy(mended.data() + entry.numbers, numbers, sizeof(numbers));
     const xrt::Digest of_front = digest(entry.payload, front);
     xrt::Hasher hasher;
+    hasher.add(file().path().stem().string());
     hasher.add(std::string_view(mended).substr(0, entry.payload));
     hasher.add(static_cast<std::int64_t>(of_front.low));
     hasher.add(static_cast<std::int64_t>(of_front.high));

@@ -242,6 +242,16 @@ TEST_F(PlanCacheTest, CorruptEntriesAreRebuilt) {
   }
 }
 
+// A file in another one's place would be another model's plan or code.
+TEST_F(PlanCacheTest, AnEntryUnderAnotherNameIsNone) {
+  run();
+  const std::string other_key = "plan-" + std::string(32, '0');
+  const fs::path other = plan_entry().parent_path() / (other_key + ".xrtc");
+  fs::copy_file(plan_entry(), other);
+  EXPECT_TRUE(read_entry(plan_entry()));
+  EXPECT_FALSE(read_entry(other));
+}
+
 // A start that finds its executables never reads the graph's constants, so that these were not
 // checked goes unseen; but nothing is made from damaged ones.
 TEST_F(PlanCacheTest, ConstantsAreCheckedBeforeTheyAreRead) {
