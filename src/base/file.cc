@@ -246,6 +246,21 @@ void write_file_atomic(const std::filesystem::path& path,
   file.put();
 }
 
+void check_output_file(const std::filesystem::path& path, const std::filesystem::path& source) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorCode::kInvalidArgument, "cannot write '" + path.string() + "': " + why);
+  };
+  std::error_code error;
+  const std::filesystem::path folder = path.parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder, error)) {
+    refuse("there is no folder '" + folder.string() + "'");
+  }
+  if (std::filesystem::is_directory(path, error)) refuse("it is a folder");
+  if (!source.empty() && std::filesystem::equivalent(path, source, error)) {
+    refuse("it is the file that is read");
+  }
+}
+
 void write_output_file(const std::filesystem::path& path, std::string_view content) {
   write_output_file(path, std::span(&content, 1));
 }

@@ -84,6 +84,12 @@ class XRT_API NewFile {
   int descriptor_ = -1;
 };
 
+// What writing a file that the user named would find after hours of work: there is no folder for
+// it, a folder has its name, or it is `source`, which is read and would be gone. Throws
+// kInvalidArgument.
+XRT_API void check_output_file(const std::filesystem::path& path,
+                               const std::filesystem::path& source = {});
+
 // A file that the user named, see NewFile.
 XRT_API void write_output_file(const std::filesystem::path& path, std::string_view content);
 XRT_API void write_output_file(const std::filesystem::path& path,

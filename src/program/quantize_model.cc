@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "xrt/graph_runner.h"
 #include "xrt/onnx.h"
 
@@ -54,6 +55,7 @@ std::vector<Clipping> clippings_of(std::string_view text) {
 QuantizedModel quantize_model(const std::filesystem::path& model,
                               const std::filesystem::path& output, const SampleSource& samples,
                               const ModelQuantization& how) {
+  check_output_file(output, model);
   Graph graph = graph_to_quantize(model, how.values);
   QuantizeOptions options = how.values;
   const std::vector<Port> inputs = sample_ports(graph);
@@ -122,6 +124,7 @@ QuantizedModel quantize_model(const std::filesystem::path& model,
 QuantizedModel quantize_model(const std::filesystem::path& model,
                               const std::filesystem::path& output,
                               const std::filesystem::path& table, const QuantizeOptions& options) {
+  check_output_file(output, model);
   Graph graph = graph_to_quantize(model, options);
   const CalibrationTable loaded = load_any_table(table, graph, options);
   return quantize_by(loaded, std::move(graph), output, options);
@@ -130,6 +133,7 @@ QuantizedModel quantize_model(const std::filesystem::path& model,
 QuantizedModel quantize_model(const std::filesystem::path& model,
                               const std::filesystem::path& output, const CalibrationTable& table,
                               const QuantizeOptions& options) {
+  check_output_file(output, model);
   return quantize_by(table, graph_to_quantize(model, options), output, options);
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "base/file.h"
 #include "exec/native_evaluator.h"
 #include "passes/pass_manager.h"
 #include "program/option_checks.h"
@@ -26,6 +27,7 @@ Graph prepared(const std::filesystem::path& model, const std::set<std::string>& 
 WeightSummary quantize_model_weights(const std::filesystem::path& model,
                                      const std::filesystem::path& output,
                                      const WeightOptions& options) {
+  check_output_file(output, model);
   Graph graph = prepared(model, options.skip);
   const WeightSummary done = quantize_weights(graph, options);
   export_onnx_file(graph, output);
@@ -35,6 +37,7 @@ WeightSummary quantize_model_weights(const std::filesystem::path& model,
 DynamicSummary quantize_model_dynamic(const std::filesystem::path& model,
                                       const std::filesystem::path& output,
                                       const DynamicOptions& options) {
+  check_output_file(output, model);
   Graph graph = prepared(model, options.skip);
   const DynamicSummary done = quantize_dynamic(graph, options);
   export_onnx_file(graph, output);

@@ -2,6 +2,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -21,6 +22,8 @@ namespace xrt {
 namespace {
 
 namespace fs = std::filesystem;
+
+using ::testing::HasSubstr;
 
 TEST(File, WritesAtomicallyAndReadsBack) {
   const fs::path path = fs::temp_directory_path() / ("xrt_file_test_" + std::to_string(::getpid()));
@@ -96,6 +99,29 @@ TEST(File, ErrorsNameThePathAndLeaveNothingBehind) {
   EXPECT_THROW(read_file(fs::temp_directory_path()), Error);
   // /dev/full takes no byte: a full disk.
   EXPECT_THROW(write_file_atomic("/dev/full/x", "x"), Error);
+}
+
+TEST(File, OutputsAreCheckedBeforeTheWork) {
+  const TemporaryFolder folder("outputs");
+  const fs::path model = folder.path() / "model.onnx";
+  write_output_file(model, "a model");
+  fs::create_symlink(model, folder.path() / "link");
+  check_output_file(folder.path() / "other.onnx", model);
+  check_output_file(model);  // an older result
+  check_output_file("/dev/null", model);
+  const auto refusal = [&](const fs::path& path) -> std::string {
+    try {
+      check_output_file(path, model);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refusal(model), HasSubstr("it is the file that is read"));
+  EXPECT_THAT(refusal(folder.path() / "link"), HasSubstr("it is the file that is read"));
+  EXPECT_THAT(refusal(folder.path()), HasSubstr("it is a folder"));
+  EXPECT_THAT(refusal(folder.path() / "none" / "x"), HasSubstr("there is no folder"));
 }
 
 // A limit of this process, as long as the object lives.

@@ -171,6 +171,26 @@ def test_quantize_knows_its_nodes(tmp_path: Path) -> None:
         openxrt.quantize.quantize(model, output, calibration=tmp_path, keep_float=["prodct"])
 
 
+def test_the_model_is_no_output(tmp_path: Path) -> None:
+    model = save(
+        tmp_path / "product.onnx",
+        [helper.make_node("Relu", ["x"], ["y"])],
+        [tensor("x", TensorProto.FLOAT, [2, 4])],
+        [tensor("y", TensorProto.FLOAT, [2, 4])],
+    )
+    before = model.read_bytes()
+    np.savez(tmp_path / "sample.npz", x=np.ones((2, 4), np.float32))
+    for options in (["--calibrate", tmp_path], ["--weights", "int8"], ["--dynamic"]):
+        result = xrt("quantize", model, "-o", model, *options)
+        assert result.returncode == USAGE, result.stderr
+        assert "it is the file that is read" in result.stderr
+    for options in (["run", model, "--profile"], ["bench", model, "--json"]):
+        assert xrt(*options, model).returncode == USAGE
+    with pytest.raises(openxrt.InvalidArgument, match="it is the file that is read"):
+        openxrt.quantize.quantize(model, model, calibration=tmp_path)
+    assert model.read_bytes() == before
+
+
 def test_samples_of_several_lengths(tmp_path: Path) -> None:
     """Where the model leaves a dimension open, each sample has its own."""
     rng = np.random.default_rng(0)

@@ -210,6 +210,7 @@ void write_json(const Options& options, const std::vector<Contender>& contenders
 }
 
 int execute(const Options& options) {
+  if (!options.json.empty() && options.json != "-") check_output_file(options.json, options.model);
   const std::vector<std::string> engines =
       options.engines.empty() ? std::vector<std::string>{"auto"} : options.engines;
   std::vector<Contender> contenders;

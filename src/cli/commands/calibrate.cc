@@ -55,19 +55,6 @@ class Interrupted : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Said before hours of work rather than after them.
-void check_output(const fs::path& file) {
-  if (file.empty()) throw UsageError("--output FILE is missing: where the table goes");
-  const fs::path folder = file.parent_path();
-  if (!folder.empty() && !fs::is_directory(folder)) {
-    throw UsageError(
-        fmt::format("--output {}: there is no folder {}", file.string(), folder.string()));
-  }
-  if (fs::is_directory(file)) {
-    throw UsageError(fmt::format("--output {}: it is a folder", file.string()));
-  }
-}
-
 int write_table(const Options& options, const CalibrationTable& table) {
   if (options.tensorrt != 0) {
     write_output_file(options.output, format_tensorrt_cache(table, options.tensorrt));
@@ -158,7 +145,8 @@ int print_difference(const Options& options) {
 
 int execute(const Options& options) {
   if (!options.diff.empty()) return print_difference(options);
-  check_output(options.output);
+  if (options.output.empty()) throw UsageError("--output FILE is missing: where the table goes");
+  check_output_file(options.output, options.model);
   if (!options.merge.empty()) return write_table(options, merged_tables(options.merge));
   if (!options.from.empty()) return write_table(options, converted(options));
   if (options.model.empty() || options.data.source.path.empty()) {

@@ -66,16 +66,6 @@ std::int64_t batch_of(const std::string& text) {
   return value;
 }
 
-// Said before hours of work rather than after them.
-void check_json_file(const std::string& file) {
-  if (file.empty()) return;
-  const fs::path folder = fs::path(file).parent_path();
-  if (!folder.empty() && !fs::is_directory(folder)) {
-    throw UsageError(fmt::format("--json {}: there is no folder {}", file, folder.string()));
-  }
-  if (fs::is_directory(file)) throw UsageError(fmt::format("--json {}: it is a folder", file));
-}
-
 // The model in int8, in a folder that goes with the object.
 class Int8Model {
  public:
@@ -391,7 +381,7 @@ int run_eval(const Options& options, std::size_t& samples) {
 }
 
 int execute_eval(const Options& options) {
-  check_json_file(options.json);
+  if (!options.json.empty()) check_output_file(options.json, options.model);
   check_devices(options);
   const Interrupts interrupts;
   std::size_t samples = 0;

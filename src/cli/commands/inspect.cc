@@ -176,6 +176,7 @@ void print_candidates(const Explanation& explanation) {
 }
 
 int execute(const Options& options) {
+  if (!options.html.empty()) check_output_file(options.html, options.model);
   const Loaded loaded = load_program(
       options.model, program_options(options.placement, split_engines(options.engine)));
   Program& program = *loaded.program;

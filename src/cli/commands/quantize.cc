@@ -86,10 +86,7 @@ void check_report(const Options& options) {
                     "terminal",
                     options.report));
   }
-  if (path.has_parent_path() && !std::filesystem::is_directory(path.parent_path())) {
-    throw UsageError(fmt::format("--report {}: there is no folder {}", options.report,
-                                 path.parent_path().string()));
-  }
+  check_output_file(path, options.model);
 }
 
 std::string range_text(const ValueRange& range) {

@@ -105,6 +105,9 @@ int execute(const Options& options) {
       !options.output.ends_with(".npz")) {
     throw UsageError(fmt::format("--output {}: the name must end in .npy or .npz", options.output));
   }
+  for (const std::string& file : {options.output, options.profile}) {
+    if (!file.empty()) check_output_file(file, options.model);
+  }
   const Loaded loaded = load_program(
       options.model, program_options(options.placement, split_engines(options.engine)));
   Program& program = *loaded.program;
