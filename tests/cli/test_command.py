@@ -314,7 +314,7 @@ def test_files_that_are_written(model: Path, tmp_path: Path) -> None:
     assert '"traceEvents"' in output
 
     missing = xrt("inspect", model, "-e", "native", "--html", tmp_path / "no" / "page.html")
-    assert missing.returncode == FAILED
+    assert missing.returncode == USAGE
     assert f"'{tmp_path}/no/page.html'" in missing.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link.html", "page.html", "small.onnx"]
 

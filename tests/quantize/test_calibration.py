@@ -571,7 +571,7 @@ def test_the_command_handles_tables(model: Path, data: Path, tmp_path: Path) -> 
     [
         (("MODEL",), USAGE, "--data DIR are wanted"),
         (("--data", "DATA"), USAGE, "MODEL"),
-        (("MODEL", "--data", "DATA", "-o", "nowhere/x"), USAGE, "no folder nowhere"),
+        (("MODEL", "--data", "DATA", "-o", "nowhere/x"), USAGE, "no folder 'nowhere'"),
         (("MODEL", "--data", "EMPTY"), FAILED, "there are no"),
         (("MODEL", "--data", "DATA", "--clipping", "best"), USAGE, "best"),
         (("MODEL", "--data", "DATA", "--percentile", "12"), USAGE, "percentile of 12"),
