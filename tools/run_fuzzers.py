@@ -34,6 +34,7 @@ PAGE = ROOT / "docs" / "background" / "fuzzing.md"
 # Larger files make few mutations a second and find nothing that small ones do not.
 SEED_BYTES = 20_000
 SEED_COUNT = 400
+HOSTILE_COUNT = 400  # cases of tests/hostile among the seeds of run_model
 # Of one turn of a target where time is shared, so that every target has some of it early.
 TURN_SECONDS = 120
 MEMORY_MB = 2000
@@ -79,12 +80,12 @@ class Outcome:
 class Fuzzers:
     """The programs of a build or of a bundle, and where their corpora and crashes lie."""
 
-    def __init__(self, build: Path, out: Path, target: str | None = None) -> None:
+    def __init__(self, build: Path, out: Path, target: str | None, seed: int) -> None:
         found = sorted(
             p for p in (build / "fuzz").glob("*") if p.is_file() and os.access(p, os.X_OK)
         )
         self.programs = [p for p in found if target in (None, p.name)]
-        self.build, self.out = build, out
+        self.build, self.out, self.seed = build, out, seed
         self.crashes = out / "crashes"
         self.crashes.mkdir(parents=True, exist_ok=True)
 
@@ -101,6 +102,8 @@ class Fuzzers:
             shutil.copytree(self.build / "seeds" / target, folder, dirs_exist_ok=True)
         else:
             collect_seeds(target, folder)
+            if target == "run_model" and not any(folder.glob("hostile-*")):
+                write_hostile_models(folder, self.seed)
         return folder
 
     def run(self, program: Path, limit: list[str], seed: int) -> Outcome:
@@ -230,6 +233,17 @@ def collect_seeds(target: str, corpus: Path) -> None:
             shutil.copy(file, corpus / name)
 
 
+def write_hostile_models(folder: Path, seed: int) -> None:
+    """Models of the generator of tests/hostile, which a build without sanitizers runs elsewhere."""
+    script = ROOT / "tests" / "hostile" / "hostile_models.py"
+    paths = [str(ROOT / "tests" / "support"), os.environ.get("PYTHONPATH", "")]
+    subprocess.run(
+        [sys.executable, script, folder, f"--count={HOSTILE_COUNT}", f"--seed={seed}"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        check=True,
+    )
+
+
 def make_bundle(fuzzers: Fuzzers, folder: Path) -> None:
     """Programs, libraries and corpora in an archive, and this file: no more is needed elsewhere."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -351,7 +365,11 @@ def main() -> int:
         keep(report["source"], {k: Outcome(**row) for k, row in report["targets"].items()})
         return 0
     build = arguments.build.resolve()
-    fuzzers = Fuzzers(build, (arguments.out or build).resolve(), arguments.target)
+    first_seed = int(time.time()) % 2**31  # another night, other mutations
+    if arguments.seconds or not (arguments.hours or arguments.bundle):
+        first_seed = 1  # where a change is judged, they are those of the last time
+    out = (arguments.out or build).resolve()
+    fuzzers = Fuzzers(build, out, arguments.target, first_seed)
     if not fuzzers.programs:
         print(f"no fuzz program {arguments.target or ''} in {build / 'fuzz'}", file=sys.stderr)
         return 2
@@ -359,10 +377,8 @@ def main() -> int:
         make_bundle(fuzzers, arguments.bundle)
         return 0
     hours = arguments.hours
-    first_seed = int(time.time()) % 2**31  # another night, other mutations
-    if arguments.seconds:  # where a change is judged, the mutations are those of the last time
+    if arguments.seconds:
         hours = arguments.seconds * len(fuzzers.programs) / 3600
-        first_seed = 0
     if hours:
         totals = Session(
             fuzzers, hours, arguments.jobs, arguments.record, arguments.json, first_seed

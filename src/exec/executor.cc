@@ -105,7 +105,7 @@ std::shared_ptr<Executor> Executor::finish(Plan& plan, const ProgramOptions& opt
   made->explanation_ = plan.explanation;
   made->most_bytes_ = memory_bound(options.max_memory_bytes);
   for (const NodeId id : plan.folded.nodes()) {
-    check_sizes(*plan.folded.node(id).attr_graph("function"), made->most_bytes_);
+    check_value_bytes(*plan.folded.node(id).attr_graph("function"), made->most_bytes_);
   }
   if (plan.check_constants && reads_constants(plan.folded)) plan.check_constants();
   made->assign_slots(plan.folded, scope);
@@ -264,6 +264,10 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
       if (plan.check_constants) plan.check_constants();
       launch.control_flow = make_control_flow(*body, body_options(plan, options), scope);
     } else {
+      const auto engine = get_engine(launch.engine);
+      const ValueChecks::Judge judge = judge_for(*engine, options);
+      // Every run would fail; a body may never run.
+      if (scope.empty() && judge != ValueChecks::Judge::kEngine) check_sizes(*body, most_bytes_);
       CompiledFunction made = compile_function(plan, id, index, launch.aliases, options);
       launch.executable = std::move(made.executable);
       launch.key = plan.keys.at(index);
@@ -271,7 +275,6 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
       launch.info = std::move(made.info);
       launch.is_rounded = made.is_rounded;
       row.from_cache = made.from_cache;
-      const auto engine = get_engine(launch.engine);
       const bool narrow = launch.is_rounded || plan.precision != Precision::kF32;
       const int threads = granted_threads(options.num_threads);
       if (options.device == "cpu") launch.least_time = least_time(*body, narrow, threads);
@@ -290,7 +293,6 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
                                        "(max_memory_bytes)",
                                        read, most_bytes_));
       }
-      const ValueChecks::Judge judge = judge_for(*engine, options);
       auto checks = std::make_unique<ValueChecks>(body, judge, most_bytes_, threads, tells_memory);
       if (checks->any()) launch.value_checks = std::move(checks);
       if (launch.engine != kFallbackEngine && options.device == "cpu") {

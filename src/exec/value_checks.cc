@@ -55,6 +55,8 @@ std::optional<double> bytes_of_range(const Graph& graph, const Node& node) {
   return count * static_cast<double>(byte_count(graph.type(node.outputs[0]).dtype, Dims{1}));
 }
 
+}  // namespace
+
 // What inference does not know for wrong, among it results that are larger than a run may take.
 void check_sizes(const Graph& graph, std::size_t most) {
   for (const NodeId id : graph.nodes()) {
@@ -83,6 +85,8 @@ void check_sizes(const Graph& graph, std::size_t most) {
     }
   }
 }
+
+namespace {
 
 // What an engine that may end the process is not to see: values without elements, and in bodies
 // sizes that do not agree, which is an error only where the body runs.

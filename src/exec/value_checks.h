@@ -37,6 +37,10 @@
 
 namespace xrt {
 
+// Throws kInvalidArgument where the sizes of a node's operands are known and disagree, and
+// kResource where a value is known to have more than `most` bytes.
+void check_sizes(const Graph& graph, std::size_t most);
+
 class ValueChecks {
  public:
   enum class Judge : std::uint8_t {

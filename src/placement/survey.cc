@@ -268,7 +268,7 @@ bool Survey::refuse(const std::string& engine, const std::vector<std::string>& n
   return changed;
 }
 
-void check_sizes(const Graph& graph, std::size_t most_bytes) {
+void check_value_bytes(const Graph& graph, std::size_t most_bytes) {
   for (const NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
     for (const ValueId v : node.outputs) {
@@ -287,7 +287,7 @@ void check_sizes(const Graph& graph, std::size_t most_bytes) {
 
 Survey::Survey(const Graph& graph, const ProgramOptions& options)
     : graph_(graph), options_(options) {
-  check_sizes(graph, memory_bound(options.max_memory_bytes));
+  check_value_bytes(graph, memory_bound(options.max_memory_bytes));
 }
 
 const Survey::Entry& Survey::of(const std::string& name) {

@@ -36,7 +36,7 @@ std::size_t taken(const EngineAnswers& answers, const Graph& graph);
 // Throws kResource where a value whose size is known is larger than all that a run may take.
 // Engines that fuse nodes may not make every value; but such a one is a mistake or an attack,
 // whoever would compute it.
-void check_sizes(const Graph& graph, std::size_t most_bytes);
+void check_value_bytes(const Graph& graph, std::size_t most_bytes);
 
 class Survey {
  public:
@@ -46,8 +46,8 @@ class Survey {
     std::size_t taken = 0;  // live nodes that it takes
   };
 
-  // Both live at least as long as the survey. Throws as check_sizes(), before any engine is asked:
-  // some compute nodes of constants meanwhile.
+  // Both live at least as long as the survey. Throws as check_value_bytes(), before any engine is
+  // asked: some compute nodes of constants meanwhile.
   Survey(const Graph& graph, const ProgramOptions& options);
 
   // Throws as get_engine(). The entry stays where it is.

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines/native/prepare.h"
 
+#include <algorithm>
+
 #include "engines/native/compressed/kernels.h"
 #include "engines/native/dnn/fuse/optimize.h"
 #include "engines/native/updates.h"
 #include "ir/pattern.h"
 #include "ops/quantized.h"
 #include "ops/schema.h"
+#include "ops/sizes/size_rules.h"
 
 namespace xrt::native {
 
@@ -57,6 +60,13 @@ void dequantize_constants(Graph& graph) {
   }
 }
 
+// Whether the sizes of some node's operands disagree. Passes take them to agree, and read as many
+// elements of a constant as its node has a use for.
+bool has_wrong_sizes(const Graph& graph) {
+  return std::ranges::any_of(
+      graph.nodes(), [&](NodeId id) { return sizes_refusal(graph, graph.node(id)).has_value(); });
+}
+
 }  // namespace
 
 std::vector<std::string> prepare_graph(Graph& graph, const KernelRegistry& registry,
@@ -65,6 +75,7 @@ std::vector<std::string> prepare_graph(Graph& graph, const KernelRegistry& regis
   expand_functions(
       graph, [&](const Graph& g, NodeId id) { return registry.find(NodeView(g, id)) == nullptr; });
   fuse_updates(graph, aliases);
+  if (has_wrong_sizes(graph)) return {};  // a kernel tells which
   std::vector<std::string> remarks = dnn::fuse_int8(graph);
   for (std::string& remark : fuse_compressed(graph)) remarks.push_back(std::move(remark));
   dequantize_constants(graph);

@@ -2,6 +2,7 @@
 #include "ops/sizes/wide_window.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "ir/attributes.h"
@@ -29,11 +30,28 @@ bool is_strided_window(const Node& node) {
   return std::any_of(strides.begin(), strides.end(), [](std::int64_t s) { return s > 1; });
 }
 
+bool has_far_window(const Node& node) {
+  struct Bound {
+    const char* attribute;
+    std::int64_t most;
+  };
+  // Of the library's time and memory the former grow with the square.
+  constexpr auto kBounds = std::to_array<Bound>({{"strides", 1 << 12},
+                                                 {"output_padding", 1 << 12},
+                                                 {"pads", 1 << 14},
+                                                 {"dilations", 1 << 14}});
+  return std::ranges::any_of(kBounds, [&](const Bound& bound) {
+    return std::ranges::any_of(node.attr_ints(bound.attribute),
+                               [&](std::int64_t v) { return v > bound.most; });
+  });
+}
+
 bool has_wide_window(const Node& node, const Dims& w) {
   constexpr std::int64_t kFewInputs = 16;
   constexpr std::int64_t kFewOutputs = 16;
   constexpr std::int64_t kFewDilatedOutputs = 64;
   constexpr std::int64_t kManyGroups = 8;
+  if (has_far_window(node)) return true;
   const std::int64_t groups = need_int(node, "group");
   if (w.size() < 3 || groups < 1 || element_count(Dims(w.begin() + 2, w.end())) < kWideWindow) {
     return false;

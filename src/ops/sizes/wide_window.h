@@ -24,9 +24,14 @@ XRT_API bool is_dense_window(const Node& node);
 // Whether the windows of a convolution, transposed or not, lie more than one element apart.
 XRT_API bool is_strided_window(const Node& node);
 
-// Whether a window of kWideWindow elements or more is over few channels: libraries, which have
-// vectors of channels, take up to a hundred times as long as a kernel made for it, in one call that
-// nobody can end. `w`: dimensions of the weights of a Conv or ConvTranspose.
+// Whether some entry of pads, strides, dilations or output_padding is so large that libraries which
+// prepare something for each of its elements hold gigabytes for a small result, or take minutes.
+XRT_API bool has_far_window(const Node& node);
+
+// Whether a window is far (has_far_window()), or of kWideWindow elements or more over few channels:
+// libraries, which have vectors of channels, take up to a hundred times as long as a kernel made
+// for it, in one call that nobody can end. `w`: dimensions of the weights of a Conv or
+// ConvTranspose.
 XRT_API bool has_wide_window(const Node& node, const Dims& w);
 
 // Whether 'kernel_shape' has more elements than any sensible window: a library that walks over all

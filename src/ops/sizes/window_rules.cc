@@ -20,7 +20,8 @@ Refusal channels(const OperandSizes& o, const Dims& x, std::size_t filters) {
   if (!w) return std::nullopt;
   const std::int64_t group = o.node.attr_int("group", 1);
   const auto kernel = o.node.attr_ints("kernel_shape");
-  bool fits = w->size() == x.size() && group > 0 && (*w)[0] % group == 0 && (*w)[1] * group == x[1];
+  bool fits = w->size() == x.size() && group > 0 && (*w)[0] % group == 0 && x[1] % group == 0 &&
+              (*w)[1] == x[1] / group;
   fits = fits &&
          (kernel.empty() || std::equal(kernel.begin(), kernel.end(), w->begin() + 2, w->end()));
   if (fits) return std::nullopt;
@@ -111,7 +112,7 @@ Refusal transposed_conv(const OperandSizes& o) {
   if (!x || !w) return std::nullopt;
   const std::int64_t group = o.node.attr_int("group", 1);
   const bool fits = x->size() >= 3 && w->size() == x->size() && group > 0 && (*w)[0] == (*x)[1] &&
-                    (*w)[0] % group == 0;
+                    (*w)[0] % group == 0 && group <= kMostOfWindow;
   if (!fits) {
     return fmt::format("filters [{}] in {} groups do not fit [{}]", fmt::join(*w, ","), group,
                        fmt::join(*x, ","));
@@ -164,7 +165,7 @@ Refusal deformed_channels(const OperandSizes& o) {
   const std::int64_t offset_group = o.node.attr_int("offset_group", 1);
   const bool fits = x->size() >= 3 && w->size() == x->size() && group > 0 && offset_group > 0 &&
                     (*w)[0] % group == 0 && (*x)[1] % group == 0 && (*w)[1] == (*x)[1] / group &&
-                    (*x)[1] % offset_group == 0;
+                    (*x)[1] % offset_group == 0 && offset_group <= kMostOfWindow;
   if (!fits) {
     return fmt::format("filters [{}] in {} groups, {} of offsets, do not fit [{}]",
                        fmt::join(*w, ","), group, offset_group, fmt::join(*x, ","));

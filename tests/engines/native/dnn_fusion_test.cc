@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs that the engine fuses and lays out anew, against the same nodes run one at a time.
 #include <random>
+#include <tuple>
 
 #include "native_fixture.h"
 
@@ -401,6 +402,72 @@ TEST(DnnLayout, SymbolicSizes) {
   b.graph.add_output(b.op("Concat", {z, y}, {{"axis", std::int64_t{1}}}));
   expect_same(b);
 }
+
+// --- sizes that disagree -------------------------------------------------------------------------
+
+// Operands of fewer or more elements than their node has a use for, before nodes that would be
+// fused with it: an error, whether they are constants and whether the input's sizes are open.
+// AddressSanitizer tells where more was read than there is.
+class WrongSizes : public ::testing::TestWithParam<std::tuple<bool, bool>> {
+ protected:
+  // The node of the operands, then * 2 + 1 and Relu. The first operand is a constant.
+  static void expect_refusal(const char* op, const Dims& x_dims,
+                             const std::vector<Tensor>& operands,
+                             const Attributes& attributes = {}) {
+    const auto [open_sizes, are_constants] = GetParam();
+    Build b;
+    b.feeds.emplace_back(random_tensor(x_dims, 1));
+    Shape shape(x_dims.begin(), x_dims.end());
+    if (open_sizes) shape[x_dims.size() == 2 ? 0 : x_dims.size() - 1] = Dim("N");
+    std::vector<ValueId> inputs{b.graph.add_input("x", Type::tensor(DType::kFloat32, shape))};
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      inputs.push_back(are_constants || i == 0 ? b.constant(operands[i]) : b.input(operands[i]));
+    }
+    try {
+      const ValueId y = b.op(op, inputs, attributes);
+      const ValueId z = b.op("Add", {b.op("Mul", {y, b.scalar(2)}), b.scalar(1)});
+      b.graph.add_output(b.op("Relu", {z}));
+      evaluate(b.graph, b.feeds);
+      ADD_FAILURE() << op << " takes operands that do not fit";
+    } catch (const Error& error) {
+      EXPECT_NE(error.code(), ErrorCode::kInternal) << op << ": " << error.what();
+    }
+  }
+};
+
+TEST_P(WrongSizes, OfAConvolution) {
+  const Tensor w = random_tensor({64, 3, 3, 3}, 2);
+  for (const Dims& bias : {Dims{4}, Dims{128}, Dims{4, 2, 2, 2}, Dims{0}}) {
+    expect_refusal("Conv", {1, 3, 8, 8}, {w, random_tensor(bias, 3)});
+  }
+}
+
+TEST_P(WrongSizes, OfATransposedConvolution) {
+  const Tensor w = random_tensor({3, 64, 2, 2}, 2);
+  for (const Dims& bias : {Dims{4}, Dims{128}, Dims{0}}) {
+    expect_refusal("ConvTranspose", {1, 3, 8, 8}, {w, random_tensor(bias, 3)},
+                   {{"strides", std::vector<std::int64_t>{2, 2}}});
+  }
+}
+
+TEST_P(WrongSizes, OfANormalisation) {
+  const Tensor good = random_tensor({64}, 2, 0.5F, 2);
+  for (const Dims& bad : {Dims{4}, Dims{128}, Dims{0}}) {
+    const Tensor wrong = random_tensor(bad, 3, 0.5F, 2);
+    expect_refusal("BatchNormalization", {1, 64, 4, 4}, {wrong, good, good, good});
+    expect_refusal("BatchNormalization", {1, 64, 4, 4}, {good, good, good, wrong});
+    expect_refusal("InstanceNormalization", {1, 64, 4, 4}, {good, wrong});
+  }
+}
+
+TEST_P(WrongSizes, OfAProduct) {
+  const Tensor w = random_tensor({8, 64}, 2);
+  for (const Dims& bias : {Dims{4}, Dims{128}, Dims{0}}) {
+    expect_refusal("Gemm", {2, 8}, {w, random_tensor(bias, 3)});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Dnn, WrongSizes, ::testing::Combine(::testing::Bool(), ::testing::Bool()));
 
 }  // namespace
 }  // namespace xrt

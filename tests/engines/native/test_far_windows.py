@@ -136,3 +136,59 @@ def test_no_window_fits_no_elements(op: str) -> None:
             continue
         with pytest.raises(openxrt.InvalidArgument, match="a window of 3 does not fit"):
             program(x)
+
+
+def far_padding(op: str, pads: list[int]) -> bytes:
+    """A convolution of a small image, of which nearly all of the result is padding."""
+    rng = np.random.default_rng(3)
+    rank = len(pads) // 2
+    shape = [4, 3, *[3] * rank]
+    constants = {"w": (rng.standard_normal(shape) / 5).astype(np.float32)}
+    names, dtype = ["x", "w"], TensorProto.FLOAT
+    if op != "Conv":
+        dtype = TensorProto.UINT8
+        constants = {"w": rng.integers(-20, 20, shape).astype(np.int8)}
+    if op == "QLinearConv":
+        constants |= {"s": np.float32(0.05), "z": np.uint8(7), "wz": np.int8(0)}
+        names = ["x", "s", "z", "w", "s", "wz", "s", "z"]
+    return make_model(
+        [helper.make_node(op, names, ["y"], pads=pads)],
+        [tensor("x", dtype, [2, 3, *[5] * rank])],
+        [tensor("y", {"ConvInteger": TensorProto.INT32}.get(op, dtype), None)],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+
+
+@pytest.mark.parametrize("op", ["Conv", "ConvInteger", "QLinearConv"])
+@pytest.mark.parametrize("pads", [[900_000, 2], [1, 150_000, 1, 2], [0, 2, 20_000, 1]])
+def test_far_padding(op: str, pads: list[int]) -> None:
+    """More windows than are gathered at a time; a library would prepare something for each."""
+    model = far_padding(op, pads)
+    rank = len(pads) // 2
+    x = np.random.default_rng(4).standard_normal((2, 3, *[5] * rank)).astype(np.float32)
+    x = x if op == "Conv" else (x * 20 + 100).astype(np.uint8)
+    (wanted,) = onnxruntime.InferenceSession(model).run(None, {"x": x})
+    program = openxrt.load(model, engine="native", strict=True, cache_dir="")
+    got = program.run({"x": x})["y"]
+    # A product half way between two levels may be rounded to either.
+    tolerance = {"Conv": 1e-5, "ConvInteger": 0, "QLinearConv": 1}[op]
+    np.testing.assert_allclose(got.astype(np.float64), wanted.astype(np.float64), atol=tolerance)
+
+
+@pytest.mark.parametrize("engine", ["native", "openvino"])
+@pytest.mark.parametrize("options", [{"strides": [1 << 14, 1]}, {"pads": [1 << 15, 0, 0, 0]}])
+def test_far_transposed(engine: str, options: dict[str, list[int]]) -> None:
+    """The CPU plugin of OpenVINO would take seconds, and for longer strides hours."""
+    rng = np.random.default_rng(5)
+    if "pads" in options:
+        options = {"strides": [1 << 14, 1], **options}
+    model = make_model(
+        [helper.make_node("ConvTranspose", ["x", "w"], ["y"], **options)],
+        [tensor("x", TensorProto.FLOAT, [1, 4, 4, 3])],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(rng.standard_normal((4, 2, 3, 3)).astype(np.float32), "w")],
+    )
+    x = rng.standard_normal((1, 4, 4, 3)).astype(np.float32)
+    (wanted,) = onnxruntime.InferenceSession(model).run(None, {"x": x})
+    program = openxrt.load(model, engine=engine, cache_dir="")
+    np.testing.assert_allclose(program.run({"x": x})["y"], wanted, rtol=1e-4, atol=1e-4)

@@ -335,7 +335,7 @@ Support supports_conv(const NodeView& node) {
   // By wide windows the library takes a hundred times as long as the general kernel.
   if (!w) return Support::no("the sizes of the weights are open");
   if (has_wide_window(node.node(), *w)) {
-    return Support::no("oneDNN has no fast convolution by windows of so many elements");
+    return Support::no("oneDNN has no fast convolution by windows that are so wide or far apart");
   }
   return Support::yes();
 }
@@ -344,6 +344,7 @@ Support supports_conv(const NodeView& node) {
 
 bool int8_convolution_is_fast(const Node& fused, DType x_type, const Dims* x, const Tensor& w,
                               Instead instead) {
+  if (has_far_window(fused)) return false;
   if (byte_products() == ByteProducts::kTiles)
     return tile_convolution_is_fast(fused, x, w, instead);
   if (x == nullptr) return true;

@@ -113,6 +113,12 @@ struct Problem {
   Dims y_stored;
 };
 
+void check_bias(const Dims& bias, std::int64_t columns) {
+  if (element_count(bias) == columns) return;
+  throw Error(ErrorCode::kInvalidArgument, "there are " + std::to_string(columns) +
+                                               " columns, and the bias is " + to_string(bias));
+}
+
 // Shapes by the rules of numpy.matmul.
 Problem pose(const MatMulAttributes& attributes, std::span<const Dims> inputs) {
   Problem p;
@@ -189,6 +195,9 @@ class MatMulKernel final : public PlanKernel {
  protected:
   std::shared_ptr<const Plan> make_plan(std::span<const Dims> inputs) const override {
     const Problem problem = pose(attributes_, inputs);
+    if (attributes_.bias >= 0) {
+      check_bias(inputs[static_cast<std::size_t>(attributes_.bias)], problem.y.dims.back());
+    }
     auto plan = std::make_shared<Plan>();
     plan->set_output(0, y_, problem.y_stored);
     if (element_count(problem.y_stored) == 0) return plan;
@@ -537,6 +546,9 @@ class OpenMatMulKernel final : public Kernel {
   void add_the_rest(KernelContext& context, std::int64_t columns, Tensor& y) const {
     const bool has_bias = attributes_.bias >= 0;
     if (!has_bias && attributes_.post_ops.empty()) return;
+    if (has_bias) {
+      check_bias(context.input(static_cast<std::size_t>(attributes_.bias)).dims(), columns);
+    }
     const VectorOps& ops = vector_ops();
     const auto second = [&](std::int64_t input) -> const Tensor& {
       const Tensor& other = context.input(static_cast<std::size_t>(input));

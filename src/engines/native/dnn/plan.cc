@@ -186,6 +186,26 @@ void Plan::set_output(std::size_t i, DType dtype, Dims dims) {
   outputs_[i] = {.dtype = dtype, .dims = std::move(dims)};
 }
 
+void Plan::check_inputs(std::span<const Dims> inputs) const {
+  const auto check = [&](std::size_t i, std::int64_t wanted) {
+    if (element_count(inputs[i]) >= wanted) return;
+    throw Error(ErrorCode::kInvalidArgument, "input " + std::to_string(i) + " is " +
+                                                 to_string(inputs[i]) + ", where " +
+                                                 std::to_string(wanted) + " elements are wanted");
+  };
+  for (const Output& output : outputs_) {
+    if (output.start < 0) continue;
+    check(static_cast<std::size_t>(output.start), element_count(output.dims));
+  }
+  for (const Step& step : steps_) {
+    for (const auto& [id, operand] : step.arguments) {
+      if (operand.kind != Operand::Kind::kInput) continue;
+      const std::size_t width = memory::data_type_size(operand.desc.get_data_type());
+      check(operand.index, static_cast<std::int64_t>(operand.desc.get_size() / width));
+    }
+  }
+}
+
 std::size_t Plan::weight_bytes() const {
   std::size_t bytes = 0;
   for (const auto& w : weights_) bytes += w->bytes();
@@ -376,7 +396,7 @@ void PlanKernel::prepare(const KernelCreateContext& context) {
   stored_ = context.stored_weights();
   context.threads()->execute([&] {
     const NoForkScope scope;  // the library's cache of primitives has a lock
-    fixed_ = guarded([&] { return make_plan(dims); });
+    fixed_ = guarded([&] { return checked_plan(dims); });
   });
   stored_ = nullptr;
   drop_sources();
@@ -405,6 +425,12 @@ bool PlanKernel::saves_weights() const {
 
 std::string PlanKernel::describe() const { return fixed_ ? fixed_->describe() : std::string(); }
 
+std::shared_ptr<const Plan> PlanKernel::checked_plan(std::span<const Dims> dims) const {
+  std::shared_ptr<const Plan> plan = make_plan(dims);
+  plan->check_inputs(dims);
+  return plan;
+}
+
 std::shared_ptr<const Plan> PlanKernel::plan_for(const std::vector<Dims>& dims) const {
   {
     const std::lock_guard lock(mutex_);
@@ -415,7 +441,7 @@ std::shared_ptr<const Plan> PlanKernel::plan_for(const std::vector<Dims>& dims) 
     }
   }
   const NoForkScope scope;  // the library's cache of primitives has a lock
-  std::shared_ptr<const Plan> plan = make_plan(dims);
+  std::shared_ptr<const Plan> plan = checked_plan(dims);
   const std::lock_guard lock(mutex_);
   plans_.insert_or_assign(dims, Cached{plan, ++uses_});
   // Plans of other sizes may want other layouts of the weights: a few of them are kept.
@@ -504,6 +530,12 @@ std::shared_ptr<const PackedWeights> PlanKernel::packed(std::size_t slot, const 
     weights->memory = memory(wanted, cpu_engine(), weights->stored.raw());
     packed_.push_back({slot, wanted, weights});
     return weights;
+  }
+  if (source.bytes() < from.get_size()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "input " + std::to_string(slot) + " is " + to_string(source.dims()) + ", where " +
+                    std::to_string(from.get_size() / memory::data_type_size(from.get_data_type())) +
+                    " elements are wanted");
   }
   std::erase_if(packed_, [](const Packed& p) { return p.weights.expired(); });
   if (auto shared = PackedStore::process().find(source, from, wanted)) {

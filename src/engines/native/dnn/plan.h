@@ -106,6 +106,10 @@ class Plan {
     outputs_.at(output).start = static_cast<std::int64_t>(input);
   }
 
+  // Throws kInvalidArgument where a primitive would read more of an input than it has elements at
+  // these sizes. The library has only the descriptors of its memory to go by.
+  void check_inputs(std::span<const Dims> inputs) const;
+
   // --- running --------------------------------------------------------------------------------
   class State;
   void run(State& state, KernelContext& context) const;
@@ -192,7 +196,8 @@ class PlanKernel : public Kernel {
   // The plan is made and there will be no other: sources of packed weights can go.
   virtual void drop_sources() {}
 
-  // The weights in the layout `wanted`, packed on first demand and shared by plans.
+  // The weights in the layout `wanted`, packed on first demand and shared by plans. Throws
+  // kInvalidArgument where `source` has fewer elements than `from` describes.
   std::shared_ptr<const PackedWeights> packed(std::size_t slot, const Tensor& source,
                                               const dnnl::memory::desc& from,
                                               const dnnl::memory::desc& wanted) const;
@@ -204,6 +209,7 @@ class PlanKernel : public Kernel {
 
  private:
   std::shared_ptr<const Plan> plan_for(const std::vector<Dims>& dims) const;
+  std::shared_ptr<const Plan> checked_plan(std::span<const Dims> dims) const;
 
   struct Cached {
     std::shared_ptr<const Plan> plan;

@@ -20,6 +20,10 @@ Dims filled(const std::vector<std::int64_t>& given, std::size_t count, std::int6
   return given;
 }
 
+// Dilated, of elements of an axis: more would not fit padding of kMostOfWindow at both ends of any
+// tensor that memory holds, and sums stay within int64.
+constexpr std::int64_t kMostExtent = std::int64_t{1} << 48;
+
 void check_bounds(const Dims& values, const char* what) {
   for (const std::int64_t v : values) {
     if (v <= kMostOfWindow && v >= -kMostOfWindow) continue;
@@ -74,7 +78,16 @@ Window resolve(const WindowAttributes& attributes, const Dims& spatial, const Di
       throw Error(ErrorCode::kInvalidArgument,
                   "kernel_shape, strides and dilations must be positive");
     }
+    if (spatial[i] < 0 || spatial[i] > kMostExtent) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "an axis of " + std::to_string(spatial[i]) + " elements");
+    }
     const std::int64_t extent = (w.kernel[i] - 1) * w.dilations[i] + 1;
+    if (extent > kMostExtent) {
+      throw Error(ErrorCode::kInvalidArgument, "a window spans " + std::to_string(extent) +
+                                                   " elements, no more than " +
+                                                   std::to_string(kMostExtent) + " are taken");
+    }
     if (is_same(attributes.auto_pad)) {
       const AxisPadding padding =
           same_padding(attributes.auto_pad, spatial[i], extent, w.strides[i]);

@@ -32,7 +32,10 @@ std::int64_t parse_integer(const std::string& text) {
   const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
   const auto result = std::from_chars(begin, end, value);
   if (result.ec == std::errc() && result.ptr == end) return value;
-  return static_cast<std::int64_t>(parse_number(text));
+  const double number = parse_number(text);
+  constexpr double kEnd = 9223372036854775808.0;  // 2^63
+  if (!(number >= -kEnd && number < kEnd)) fail("'" + text + "' is outside the range of integers");
+  return static_cast<std::int64_t>(number);
 }
 
 // The shortest decimal that reads back as the same number of that type.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
 #include "base/work_scope.h"
@@ -22,6 +23,9 @@ namespace xrt::native {
 namespace {
 
 using Created = std::unique_ptr<Kernel>;
+
+// Of the elements that windows read, one behind the other.
+constexpr std::int64_t kMostColumnBytes = std::int64_t{64} << 20;
 
 void store_wide(const Tensor& wide, Tensor& y) {
   if (wide.raw() != y.raw()) {
@@ -168,27 +172,48 @@ void convolve(const KernelContext& context, const ConvPlan& plan, const Tensor& 
                               patches.kernel_size, out_channels * depth, depth};
     return rows.run<false>(context, x, w, bias, y);
   }
-  Tensor columns = allocate_checked(x.dtype(), {depth, patches.windows});
+  // Some windows at a time: far padding makes many of them from a small image.
+  const std::int64_t column_bytes = std::max<std::int64_t>(
+      static_cast<std::int64_t>(byte_count(x.dtype(), Dims{depth + out_channels})), 1);
+  const std::int64_t at_once =
+      std::clamp<std::int64_t>(kMostColumnBytes / column_bytes, 1, patches.windows);
+  Tensor columns = allocate_checked(x.dtype(), {depth, at_once});
+  Tensor products =
+      at_once < patches.windows ? allocate_checked(x.dtype(), {out_channels, at_once}) : Tensor();
   dispatch_number(x.dtype(), [&]<typename T>() {
     T* matrix = columns.data<T>();
     for (std::int64_t image = 0; image < x.dims()[0] * plan.groups; ++image) {
       const std::int64_t group = image % plan.groups;
       const T* source = x.data<T>() + image * in_channels * patches.image_size;
-      context.parallel_for(in_channels, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t c = begin; c < end; ++c) {
-          patches.gather(source + c * patches.image_size, T{0},
-                         matrix + c * patches.kernel_size * patches.windows);
-        }
-      });
       T* out = y.data<T>() + image * out_channels * patches.windows;
-      multiply(context, out_channels, patches.windows, depth,
-               w.data<T>() + group * out_channels * depth, {depth, 1}, matrix, {patches.windows, 1},
-               out);
+      for (std::int64_t begin = 0; begin < patches.windows; begin += at_once) {
+        const Patches::Range range{begin, std::min(begin + at_once, patches.windows)};
+        context.parallel_for(in_channels, 1, [&](std::int64_t first, std::int64_t end) {
+          for (std::int64_t c = first; c < end; ++c) {
+            patches.gather(source + c * patches.image_size, T{0}, range,
+                           matrix + c * patches.kernel_size * range.size());
+          }
+        });
+        T* made = products.defined() ? products.data<T>() : out;
+        multiply(context, out_channels, range.size(), depth,
+                 w.data<T>() + group * out_channels * depth, {depth, 1}, matrix, {range.size(), 1},
+                 made);
+        if (!products.defined()) continue;
+        for (std::int64_t o = 0; o < out_channels; ++o) {
+          std::copy_n(made + o * range.size(), range.size(), out + o * patches.windows + begin);
+        }
+      }
       if (bias == nullptr) continue;
       for (std::int64_t o = 0; o < out_channels; ++o) {
         const T shift = bias->data<T>()[group * out_channels + o];
         for (std::int64_t i = 0; i < patches.windows; ++i) {
-          out[o * patches.windows + i] = static_cast<T>(out[o * patches.windows + i] + shift);
+          T& sum = out[o * patches.windows + i];
+          if constexpr (std::is_integral_v<T>) {  // which wraps
+            using Unsigned = std::make_unsigned_t<T>;
+            sum = static_cast<T>(static_cast<Unsigned>(sum) + static_cast<Unsigned>(shift));
+          } else {
+            sum += shift;
+          }
         }
       }
     }

@@ -112,6 +112,7 @@ struct Bilinear {
 };
 
 Bilinear bilinear(float y, float x, std::int64_t height, std::int64_t width) {
+  if (std::isnan(y) || std::isnan(x)) return {{}, {NAN, NAN, NAN, NAN}};
   if (y < -1 || y > static_cast<float>(height) || x < -1 || x > static_cast<float>(width)) {
     return {};
   }

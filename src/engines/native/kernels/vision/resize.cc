@@ -83,8 +83,11 @@ struct Taps {
 };
 
 Taps make_taps(const Attributes& a, const ResizedAxis& axis, double x) {
-  // Between `base` and `base + 1`; an integer counts as the right end.
+  // Between `base` and `base + 1`; an integer counts as the right end. Far outside all is the edge.
+  constexpr double kFar = 1e15;
+  if (!std::isnan(x)) x = std::clamp(x, -kFar, kFar);
   const double base = std::ceil(x) - 1;
+  const auto whole = std::isnan(x) ? std::int64_t{0} : static_cast<std::int64_t>(base);
   const double ratio = x - base;
   const double scale = a.antialias ? std::min(axis.scale, 1.0) : 1.0;
   const double reach = a.mode == Mode::kLinear ? 1 : 2;
@@ -100,7 +103,7 @@ Taps make_taps(const Attributes& a, const ResizedAxis& axis, double x) {
     const double distance = scale * (static_cast<double>(i) - ratio);
     double weight = a.mode == Mode::kLinear ? std::max(0.0, 1 - std::fabs(distance))
                                             : cubic_weight(distance, a.cubic_a);
-    const std::int64_t at = static_cast<std::int64_t>(base) + i;
+    const std::int64_t at = whole + i;
     if (a.exclude_outside && (at < 0 || at >= axis.in)) weight = 0;
     if (weight == 0) continue;
     sum += weight;
