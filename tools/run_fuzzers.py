@@ -34,7 +34,7 @@ PAGE = ROOT / "docs" / "background" / "fuzzing.md"
 # Larger files make few mutations a second and find nothing that small ones do not.
 SEED_BYTES = 20_000
 SEED_COUNT = 400
-HOSTILE_COUNT = 400  # cases of tests/hostile among the seeds of run_model
+HOSTILE_COUNT = 600  # cases of tests/hostile among the seeds of run_model
 # Of one turn of a target where time is shared, so that every target has some of it early.
 TURN_SECONDS = 120
 MEMORY_MB = 2000

@@ -93,10 +93,13 @@ class XRT_API WorkScope {
 // For a loop whose turns may be many or long: looks at the clock once per so much work.
 class TimeCheck {
  public:
-  // `operations` of a few nanoseconds each were done since.
+  // `operations` of a few nanoseconds each were done since. A number that is none, or all there is
+  // room for, is work as well.
   void spend(std::int64_t operations) {
-    spent_ += operations;
-    if (spent_ < kOften) return;
+    if (operations >= 0 && operations < kOften - spent_) {
+      spent_ += operations;
+      return;
+    }
     spent_ = 0;
     WorkScope::check_time();
   }

@@ -4,7 +4,7 @@
 import numpy as np
 import openxrt
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from small_models import make_model, tensor, untyped
 
 BYTES = TensorProto.UINT8
@@ -56,3 +56,44 @@ def test_sizes_beside_a_zero_that_numpy_cannot_hold() -> None:
     assert program(np.array([0, 5, 0])).shape == (0, 5, 0)
     with pytest.raises(openxrt.Error, match=r"shape \[0, 4611686018427387904, 0\] is no array"):
         program(np.array([0, 2**62, 0]))
+
+
+@pytest.mark.parametrize(
+    "lengths", [(-(1 << 40), 2, 0), (0, 2, 0), (2, 1, 0), (1, 2, -1)], ids=lambda v: str(v)
+)
+def test_lengths_of_grams(lengths: tuple[int, int, int]) -> None:
+    """Of a length below zero there are billions of n-grams, in a loop that no clock ends."""
+    shortest, longest, skips = lengths
+    node = helper.make_node(
+        "TfIdfVectorizer",
+        ["x"],
+        ["y"],
+        mode="TF",
+        min_gram_length=shortest,
+        max_gram_length=longest,
+        max_skip_count=skips,
+        ngram_counts=[0, 2],
+        ngram_indexes=[0, 1, 2],
+        pool_int64s=[1, 2, 3, 4],
+    )
+    model = make_model(
+        [node], [tensor("x", TensorProto.INT32, [12])], [tensor("y", TensorProto.FLOAT, [3])]
+    )
+    with pytest.raises(openxrt.Error, match="min_gram_length"):
+        openxrt.load(model, engine="native", cache_dir="").run({"x": np.ones(12, np.int32)})
+
+
+@pytest.mark.parametrize("n", ["known", "open"])
+def test_short_bias(n: str) -> None:
+    """A constant of four numbers is not read as the millions that its node has columns."""
+    model = make_model(
+        [helper.make_node("Gemm", ["x", "w", "b"], ["g"]), helper.make_node("Relu", ["g"], ["y"])],
+        [tensor("x", TensorProto.FLOAT, [2 if n == "known" else "n", 1])],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [
+            numpy_helper.from_array(np.ones((1, 10_000_000), np.float32), "w"),
+            numpy_helper.from_array(np.ones(4, np.float32), "b"),
+        ],
+    )
+    with pytest.raises(openxrt.InvalidArgument, match=r"does not broadcast|the bias is"):
+        openxrt.load(model, engine="native", cache_dir="").run({"x": np.ones((2, 1), np.float32)})

@@ -36,6 +36,7 @@ struct Patches {
   // column `first + i * step`, which may be outside.
   template <typename F>
   void for_rows(std::int64_t q, Range range, F&& fn) const {
+    if (range.begin >= range.end) return;  // an axis of the result may have no elements
     const std::size_t rank = image.size();
     const std::size_t last = rank - 1;
     Dims at(rank), start(rank);

@@ -212,6 +212,9 @@ class TfIdf {
         indexes_(node.attr_ints("ngram_indexes")),
         weights_(node.attr_floats("weights")) {
     if (mode_ != "TF" && mode_ != "IDF" && mode_ != "TFIDF") fail("mode '" + mode_ + "'");
+    if (shortest_ < 1 || longest_ < shortest_ || skips_ < 0) {
+      fail("'min_gram_length', 'max_gram_length' and 'max_skip_count' are no lengths");
+    }
     // Tokens of both kinds are compared as text.
     std::vector<std::string> pool = node.attr_strings("pool_strings");
     for (const std::int64_t token : node.attr_ints("pool_int64s")) {

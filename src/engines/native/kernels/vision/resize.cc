@@ -162,8 +162,11 @@ std::vector<ResizedAxis> plan_axes(const Attributes& a, const KernelContext& k,
         axis.scale = static_cast<double>(sizes[i]) / static_cast<double>(axis.in);
       } else {
         axis.scale = factor;
-        axis.out =
-            static_cast<std::int64_t>(std::floor(factor * static_cast<double>(axis.in) + 0.5));
+        constexpr double kMost = 9007199254740992.0;  // 2^53
+        const double size = std::floor(factor * static_cast<double>(axis.in) + 0.5);
+        if (std::isnan(size)) fail("an axis without elements has no aspect ratio to keep");
+        if (size > kMost) throw Error(ErrorCode::kResource, "the result is too large");
+        axis.out = static_cast<std::int64_t>(size);
       }
       axis.length = static_cast<double>(axis.out);
     }
