@@ -93,8 +93,8 @@ class XRT_API WorkScope {
 // For a loop whose turns may be many or long: looks at the clock once per so much work.
 class TimeCheck {
  public:
-  // `operations` of a few nanoseconds each were done since. A number that is none, or all there is
-  // room for, is work as well.
+  // `operations` of a few nanoseconds each were done since. Where their number is negative, of
+  // sizes that make no sense, it looks at the clock as well.
   void spend(std::int64_t operations) {
     if (operations >= 0 && operations < kOften - spent_) {
       spent_ += operations;
