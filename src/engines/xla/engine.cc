@@ -53,7 +53,6 @@ std::optional<std::string> refuse_on_cpu(const Graph& graph, const Node& node) {
   if (node.op != "Conv" && node.op != "ConvTranspose") return {};
   const auto w = graph.type(node.input(1)).static_dims();
   if (!w || !has_wide_window(node, *w)) return {};
-  if (has_far_window(node)) return "XLA has no fast convolution by windows that are so far apart";
   return fmt::format("XLA has no fast convolution by a window of {} elements over few channels",
                      element_count(Dims(w->begin() + 2, w->end())));
 }

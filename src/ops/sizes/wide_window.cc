@@ -35,7 +35,7 @@ bool has_far_window(const Node& node) {
     const char* attribute;
     std::int64_t most;
   };
-  // Of the library's time and memory the former grow with the square.
+  // Time grows with the square of a stride.
   constexpr auto kBounds = std::to_array<Bound>({{"strides", 1 << 12},
                                                  {"output_padding", 1 << 12},
                                                  {"pads", 1 << 14},
@@ -51,7 +51,6 @@ bool has_wide_window(const Node& node, const Dims& w) {
   constexpr std::int64_t kFewOutputs = 16;
   constexpr std::int64_t kFewDilatedOutputs = 64;
   constexpr std::int64_t kManyGroups = 8;
-  if (has_far_window(node)) return true;
   const std::int64_t groups = need_int(node, "group");
   if (w.size() < 3 || groups < 1 || element_count(Dims(w.begin() + 2, w.end())) < kWideWindow) {
     return false;
@@ -63,6 +62,10 @@ bool has_wide_window(const Node& node, const Dims& w) {
   if (inputs >= kFewInputs) return false;
   if (!is_dense_window(node)) return outputs < kFewDilatedOutputs;
   return outputs < kFewOutputs && groups < kManyGroups;
+}
+
+bool has_slow_window(const Node& node, const Dims& w) {
+  return has_far_window(node) || has_wide_window(node, w);
 }
 
 bool is_oversized_window(const Node& node) {

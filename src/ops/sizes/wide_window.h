@@ -28,11 +28,13 @@ XRT_API bool is_strided_window(const Node& node);
 // prepare something for each of its elements hold gigabytes for a small result, or take minutes.
 XRT_API bool has_far_window(const Node& node);
 
-// Whether a window is far (has_far_window()), or of kWideWindow elements or more over few channels:
-// libraries, which have vectors of channels, take up to a hundred times as long as a kernel made
-// for it, in one call that nobody can end. `w`: dimensions of the weights of a Conv or
-// ConvTranspose.
+// Whether a window of kWideWindow elements or more is over few channels: libraries, which have
+// vectors of channels, take up to a hundred times as long as a kernel made for it, in one call that
+// nobody can end. `w`: dimensions of the weights of a Conv or ConvTranspose.
 XRT_API bool has_wide_window(const Node& node, const Dims& w);
+
+// Either: what oneDNN should not have.
+XRT_API bool has_slow_window(const Node& node, const Dims& w);
 
 // Whether 'kernel_shape' has more elements than any sensible window: a library that walks over all
 // of it, also where nearly all is padding, would not come to an end.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels on oneDNN against plain loops in double precision.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <random>
@@ -203,6 +204,21 @@ TEST(DnnConvWeights, DenormalNumbersCountAsZero) {
 }
 
 // --- transposed convolution ------------------------------------------------------------------
+
+// output_shape asks for a result where there is no window.
+TEST(DnnConvTranspose, OfNoElements) {
+  Graph g;
+  const Tensor x = Tensor::allocate(DType::kFloat32, {1, 1, 3, 0});
+  Tensor w = Tensor::allocate(DType::kFloat32, {1, 2, 1, 3});
+  std::fill_n(w.data<float>(), w.count(), 1.0F);
+  const ValueId in = g.add_input("x", Type::tensor(DType::kFloat32, Shape{1, 1, 3, Dim("N")}));
+  g.add_output(g.add_op("ConvTranspose", {in, g.add_constant("w", w)},
+                        {{"output_shape", std::vector<std::int64_t>{10, 8}},
+                         {"strides", std::vector<std::int64_t>{3, 2}}}));
+  const Tensor y = evaluate(g, {x});
+  EXPECT_EQ(y.dims(), (Dims{1, 2, 10, 8}));
+  EXPECT_EQ(elements(y), std::vector<float>(160, 0.0F));
+}
 
 TEST(DnnConvTranspose, AgreesWithScattering) {
   struct Case {

@@ -334,7 +334,7 @@ Support supports_conv(const NodeView& node) {
   const std::optional<Dims> w = node.input_type(1).static_dims();
   // By wide windows the library takes a hundred times as long as the general kernel.
   if (!w) return Support::no("the sizes of the weights are open");
-  if (has_wide_window(node.node(), *w)) {
+  if (has_slow_window(node.node(), *w)) {
     return Support::no("oneDNN has no fast convolution by windows that are so wide or far apart");
   }
   return Support::yes();

@@ -214,7 +214,7 @@ Support supports_deconvolution(const Node& node, const Type& x, const Type& w) {
   if (!x.has_rank() || x.rank() < 3 || x.rank() > 5 || !w.is_static()) {
     return Support::no("oneDNN deconvolves over 1 to 3 dimensions of known rank");
   }
-  if (has_wide_window(node, *w.static_dims())) {
+  if (has_slow_window(node, *w.static_dims())) {
     return Support::no("oneDNN has no fast deconvolution by windows that are so wide or far apart");
   }
   if (is_slow_with_gaps(node, *w.static_dims())) {

@@ -102,7 +102,7 @@ class ChannelsLast {
       // Fusion gives those with constant weights the other name; here weights are being trained.
       const bool trained = graph_.constant(node.input(1)) == nullptr;
       if (trained && graph_.type(node.input(1)).is_static() && x.is_static() &&
-          !has_wide_window(node, *graph_.type(node.input(1)).static_dims())) {
+          !has_slow_window(node, *graph_.type(node.input(1)).static_dims())) {
         convert_conv(id, rank);
       }
       return;

@@ -150,7 +150,7 @@ bool fuse_trained_convolution(Graph& graph, NodeId id) {
   const Type& w = graph.type(node.inputs[1]);
   if (x.dtype != DType::kFloat32 || !x.is_static() || !w.is_static() || w.rank() < 3 ||
       w.rank() > 5 || element_count(*w.static_dims()) == 0 ||
-      has_wide_window(node, *w.static_dims())) {
+      has_slow_window(node, *w.static_dims())) {
     return false;
   }
   Fused fused{{node.inputs[0], node.inputs[1], node.input(2)}, {}, node.outputs[0]};
@@ -168,7 +168,7 @@ bool fuse_convolution(Graph& graph, NodeId id) {
   const Tensor* weights = graph.constant(w);
   if (weights == nullptr) return fuse_trained_convolution(graph, id);
   if (graph.type(x).dtype != DType::kFloat32 || !graph.type(x).has_rank() || weights->rank() < 3 ||
-      weights->rank() > 5 || weights->count() == 0 || has_wide_window(node, weights->dims())) {
+      weights->rank() > 5 || weights->count() == 0 || has_slow_window(node, weights->dims())) {
     return false;
   }
   const ValueId b = node.input(2);

@@ -85,7 +85,7 @@ struct Taps {
 Taps make_taps(const Attributes& a, const ResizedAxis& axis, double x) {
   // Between `base` and `base + 1`; an integer counts as the right end. Far outside all is the edge.
   constexpr double kFar = 1e15;
-  if (!std::isnan(x)) x = std::clamp(x, -kFar, kFar);
+  x = std::clamp(x, -kFar, kFar);  // NaN stays
   const double base = std::ceil(x) - 1;
   const auto whole = std::isnan(x) ? std::int64_t{0} : static_cast<std::int64_t>(base);
   const double ratio = x - base;
