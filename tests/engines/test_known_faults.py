@@ -45,7 +45,10 @@ def test_the_vendor_has_it_still(engine: str, fault: Fault) -> None:
         results = alone(fault.model, fault.rounds())
     except Exception:  # of classes of its own, which have no base
         return  # it refuses what the standard allows
-    assert not agrees(results, fault)
+    right = agrees(results, fault)
+    if right and fault.by_chance:
+        pytest.skip("what lies in memory happens to be right")
+    assert not right
 
 
 @pytest.mark.parametrize(("engine", "fault"), CASES)

@@ -27,6 +27,7 @@ class Fault:
     runs: int = 1  # the last of them shows it
     before: Arrays | None = None  # what goes in before, once
     processor: str = ""  # instructions without which the library has it not
+    by_chance: bool = False  # it takes what lies in memory, which may be right
 
     def rounds(self) -> list[Arrays]:
         """What goes in, run by run."""
@@ -47,6 +48,7 @@ def fault(
     runs: int = 1,
     before: Arrays | None = None,
     processor: str = "",
+    by_chance: bool = False,
 ) -> Fault:
     """The outputs are named y, z, …; each constant is an initializer."""
     kind = lambda array: helper.np_dtype_to_tensor_dtype(array.dtype)  # noqa: E731
@@ -73,6 +75,7 @@ def fault(
         runs,
         before,
         processor,
+        by_chance,
     )
 
 

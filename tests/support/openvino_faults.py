@@ -556,6 +556,7 @@ OPENVINO = [
         {"x": np.ones((1, 1, 4, 4), np.float32)},
         [np.pad(np.ones((1, 1, 4, 4), np.float32), [(0, 0)] * 3 + [(0, 3)])],
         constants={"w": np.ones((1, 1, 1, 1), np.float32)},
+        by_chance=True,
     ),
     fault(
         "What is cut to 16 bits is as it was for those who read it",
