@@ -268,6 +268,9 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
       const ValueChecks::Judge judge = judge_for(*engine, options);
       // Every run would fail; a body may never run.
       if (scope.empty() && judge != ValueChecks::Judge::kEngine) check_sizes(*body, most_bytes_);
+      if (engine_manifest(launch.engine).allocates_when_compiled) {
+        check_room(launch, least_memory(*body, plan.precision != Precision::kF32));
+      }
       CompiledFunction made = compile_function(plan, id, index, launch.aliases, options);
       launch.executable = std::move(made.executable);
       launch.key = plan.keys.at(index);
@@ -280,12 +283,7 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
       if (options.device == "cpu") launch.least_time = least_time(*body, narrow, threads);
       const bool tells_memory = launch.info.workspace_bytes.has_value();
       if (!tells_memory) launch.least_memory = least_memory(*body, narrow);
-      if (launch.least_memory.bytes > most_bytes_) {
-        fail_bound(launch,
-                   fmt::format("what is alive after {} at once has {} bytes; a run may "
-                               "take {} (max_memory_bytes)",
-                               launch.least_memory.node, launch.least_memory.bytes, most_bytes_));
-      }
+      check_room(launch, launch.least_memory);
       // Such an engine may keep memory of its own for what it reads.
       const std::size_t read = tells_memory ? 0 : static_bytes(*body, body->inputs());
       if (read > most_bytes_) {
@@ -321,6 +319,13 @@ void Executor::compile(Plan& plan, const ProgramOptions& options, const std::str
     launch.row = explanation_.launches.size();
     explanation_.launches.push_back(std::move(row));
   }
+}
+
+void Executor::check_room(const Launch& launch, const LeastMemory& least) const {
+  if (least.bytes <= most_bytes_) return;
+  fail_bound(launch, fmt::format("what is alive after {} at once has {} bytes; a run may take {} "
+                                 "(max_memory_bytes)",
+                                 least.node, least.bytes, most_bytes_));
 }
 
 // A bound that nothing enforces is said to be none.

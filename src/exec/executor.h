@@ -135,6 +135,7 @@ class Executor {
                              MemoryAccount& account) const;
   void check_outputs(const Launch& launch, const std::vector<Data>& ports) const;
   void compile(Plan& plan, const ProgramOptions& options, const std::string& scope);
+  void check_room(const Launch& launch, const LeastMemory& least) const;
   void check_workspace_known(const Launch& launch);
   static std::size_t workspace_bytes(const Launch& launch);
   // Whether all that a run on a device does is a launch that can be queued behind others' work.

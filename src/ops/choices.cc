@@ -34,6 +34,7 @@ constexpr Choice kChoices[] = {
     {"GridSample", "mode", "linear, nearest, cubic"},
     {"GridSample", "padding_mode", "zeros, border, reflection"},
     {"LSTM", "direction", kDirections},
+    {"LpNormalization", "p", "1, 2"},
     {"LpPool", "auto_pad", kPadding},
     {"MaxPool", "auto_pad", kPadding},
     {"NegativeLogLikelihoodLoss", "reduction", kLosses},
@@ -70,12 +71,16 @@ bool holds(std::string_view ways, std::string_view way) {
 void check_choices(const Node& node) {
   if (!node.domain.empty() || node.attributes.empty()) return;
   for (const Choice& choice : kChoices) {
-    if (choice.op != node.op || !node.has(choice.attribute)) continue;
-    const std::string way = node.attr_string(choice.attribute, "");
+    if (choice.op != node.op) continue;
+    const auto found = node.attributes.find(choice.attribute);
+    if (found == node.attributes.end()) continue;
+    const auto* number = std::get_if<std::int64_t>(&found->second);
+    const std::string way =
+        number != nullptr ? fmt::to_string(*number) : node.attr_string(choice.attribute, "");
     if (holds(choice.ways, way)) continue;
-    throw Error(ErrorCode::kInvalidModel,
-                fmt::format("attribute '{}' is '{}', not one of {}", choice.attribute,
-                            shortened(way), choice.ways));
+    const std::string shown = number != nullptr ? way : "'" + shortened(way) + "'";
+    throw Error(ErrorCode::kInvalidModel, fmt::format("attribute '{}' is {}, not one of {}",
+                                                      choice.attribute, shown, choice.ways));
   }
 }
 

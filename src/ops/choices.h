@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes that name one of a few ways.
+// Attributes that name or number one of a few ways.
 #pragma once
 
 #include "xrt/graph.h"

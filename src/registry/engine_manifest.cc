@@ -63,6 +63,8 @@ EngineManifest read_engine_manifest(const fs::path& file) {
     manifest.needs_fixed_sizes = json.value("needs_fixed_sizes", manifest.needs_fixed_sizes);
     manifest.checks_values = json.value("checks_values", manifest.checks_values);
     manifest.crashes_on_values = json.value("crashes_on_values", manifest.crashes_on_values);
+    manifest.allocates_when_compiled =
+        json.value("allocates_when_compiled", manifest.allocates_when_compiled);
     manifest.expands_without_memory =
         json.value("expands_without_memory", manifest.expands_without_memory);
     manifest.fast_with_symmetric_int8 =

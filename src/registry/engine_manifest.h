@@ -12,6 +12,7 @@
 //     "needs_fixed_sizes": false,
 //     "checks_values": false,
 //     "crashes_on_values": true,
+//     "allocates_when_compiled": false,
 //     "expands_without_memory": false,
 //     "fast_with_symmetric_int8": false
 //   }
@@ -58,6 +59,9 @@ struct EngineManifest {
   // computed, where nobody sees them, are not for it, nor are values without elements and sizes
   // that were not judged (exec/stand_in.h).
   bool crashes_on_values = false;
+  // Its library takes memory for a function's values while it compiles the function: what they take
+  // at least is judged before.
+  bool allocates_when_compiled = false;
   // An expanded value takes no memory of its own, when it is compiled or later: a large one that is
   // made of constants alone is for it, too (placement/heavy_constants.h).
   bool expands_without_memory = false;

@@ -158,7 +158,7 @@ KNOWN = [
         "FusedGemm FusedMatMul Gelu GlobalAveragePool GroupNormalization GroupQueryAttention "
         "GRU HardSigmoid HyperConnectionPreMix InstanceNormalization Inverse "
         "LayerNormalization LinearClassifier LogSoftmax LpNormalization LpPool LRN LSTM MatMul "
-        "MatMulIntegerToFloat MatMulNBits MeanVarianceNormalization MoE Momentum "
+        "MatMulBnb4 MatMulIntegerToFloat MatMulNBits MeanVarianceNormalization MoE Momentum "
         "MRotaryEmbedding MultiHeadAttention NegativeLogLikelihoodLoss NGramRepeatBlock "
         "Normalizer QAttention ReduceLogSum ReduceLogSumExp ReduceSumSquare Resize "
         "RMSNormalization RNN RoiAlign RotaryEmbedding ScaledSiLU Selu SkipLayerNormalization "

@@ -49,3 +49,16 @@ def test_unknown_ways_are_refused(case: tuple[str, str, Any, Any]) -> None:
         onnxruntime.InferenceSession(model).run(None, {"x": X})
     with pytest.raises(openxrt.InvalidModel, match=f"{op}.*'{attribute}' is 'wrong', not one of"):
         openxrt.load(model, engine="native")
+
+
+def test_norms_of_other_orders_are_refused() -> None:
+    model = make_model(
+        [helper.make_node("LpNormalization", ["x"], ["y"], p=8)],
+        [tensor("x", TensorProto.FLOAT, X.shape)],
+        [untyped("y")],
+        opset=22,
+    )
+    with pytest.raises(Exception):  # noqa: B017 - of a class of its own
+        onnxruntime.InferenceSession(model)
+    with pytest.raises(openxrt.InvalidModel, match=r"LpNormalization.*'p' is 8, not one of 1, 2"):
+        openxrt.load(model, engine="openvino")

@@ -17,7 +17,7 @@ import openxrt
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from process_growth import peak_kib
-from small_models import make_model, tensor, usable
+from small_models import make_model, tensor, untyped, usable
 
 FLOAT, INT64, BOOL, STRING = (
     TensorProto.FLOAT,
@@ -145,6 +145,32 @@ def test_values_alive_at_once_are_bounded(engine: str, size: str | int) -> None:
         load(model, max_memory_bytes=64 * MIB).run({"x": x})
     assert peak_kib() - before < 160 << 10
     assert load(model, max_memory_bytes=1024 * MIB).run({"x": x})["y"] == 1
+
+
+def test_what_a_library_compiles_is_bounded_before() -> None:
+    """OpenVINO takes 2 GiB while it compiles the nine windows of these 50 MB."""
+    if not usable("openvino"):
+        pytest.skip("openvino is not usable here")
+    pads = {"pads": [1, 2**20, 1, 1], "strides": [2, 2]}
+    model = make_model(
+        [
+            helper.make_node(
+                "MaxpoolWithMask",
+                ["x", "m"],
+                ["y"],
+                domain="com.microsoft",
+                kernel_shape=[3, 3],
+                **pads,
+            )
+        ],
+        [tensor("x", FLOAT, [2, 3, 8, 8]), tensor("m", TensorProto.INT32, [1, 1, 8, 8])],
+        [untyped("y")],
+        domains={"com.microsoft": 1},
+    )
+    before = peak_kib()
+    with pytest.raises(openxrt.ResourceError, match=r"openvino.*max_memory_bytes"):
+        openxrt.load(model, engine=["openvino", "native"], cache_dir="", max_memory_bytes=256 * MIB)
+    assert peak_kib() - before < 256 << 10
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int16", "float32", "int64"])

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import openxrt
 import pytest
 from contributed_cases import Case, Const, all_cases
 from onnx import TensorProto, helper
-from small_models import make_model, tensor, untyped
+from small_models import make_model, tensor, untyped, usable
 
 SOURCES = Path(__file__).parents[3] / "src" / "onnx" / "contributed"
 CASES = {case.label: case for case in all_cases()}
@@ -225,3 +226,42 @@ def test_rewritings_permute_and_allocate_through_one_place() -> None:
         assert not re.search(r"get_if<(Ints|std::int64_t)>", text), name
 
     each_source(check)
+
+
+@pytest.mark.parametrize("engine", ["native", "openvino", "xla"])
+@pytest.mark.parametrize("length", [-1, 13, 2**31 - 1])
+def test_lengths_beyond_the_longest(length: int, engine: str) -> None:
+    """Of GroupQueryAttention's seqlens_k: ONNX Runtime takes 0 to total_sequence_length - 1."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not usable here")
+    rng = np.random.default_rng(0)
+    state = {k: rng.standard_normal((2, 2, 12, 16), np.float32) for k in ("pk", "pv")}
+    widths = {"q": 64, "k": 32, "v": 32}
+    rows = {k: rng.standard_normal((2, 1, width), np.float32) for k, width in widths.items()}
+    feeds = rows | state | {"last": np.int32([12, 12]), "total": np.array(13, np.int32)}
+    kind = helper.np_dtype_to_tensor_dtype
+    model = make_model(
+        [
+            helper.make_node(
+                "GroupQueryAttention",
+                list(feeds),
+                ["y", "present_k", "present_v"],
+                domain="com.microsoft",
+                num_heads=4,
+                kv_num_heads=2,
+            )
+        ],
+        [tensor(name, kind(a.dtype), a.shape) for name, a in feeds.items()],
+        [untyped("y"), untyped("present_k"), untyped("present_v")],
+        domains={"com.microsoft": 1},
+    )
+    program = openxrt.load(model, engine=list(dict.fromkeys([engine, "native"])), cache_dir="")
+    session = onnxruntime.InferenceSession(model)
+    expected = session.run(None, feeds)
+    np.testing.assert_allclose(program.run(feeds)["y"], expected[0], rtol=1e-4, atol=1e-5)
+    wrong = feeds | {"last": np.int32([12, length])}
+    with pytest.raises(Exception, match="is out of range"):
+        session.run(None, wrong)
+    with pytest.raises(openxrt.InvalidArgument, match=r"out of range|outside"):
+        program.run(wrong)
+    np.testing.assert_allclose(program.run(feeds)["y"], expected[0], rtol=1e-4, atol=1e-5)

@@ -244,11 +244,18 @@ void cumulate(NodeContext& c, std::string_view op) {
   Dims window = ones;
   window[at(axis)] = size;
   Pads pads(x.dims.size(), {0, 0});
-  // The window that ends (or begins) at an element; one further on where that one is left out.
-  const std::int64_t ahead = exclusive ? size : size - 1;
-  const std::int64_t behind = exclusive ? -1 : 0;
-  pads[at(axis)] = reverse ? std::pair(behind, ahead) : std::pair(ahead, behind);
-  c.out(c.b.convert(c.b.reduce_window(x, op, window, ones, ones, pads), in.dtype));
+  // The window that ends (or begins) at an element: XLA makes a scan of these and of no others.
+  pads[at(axis)] = reverse ? std::pair<std::int64_t, std::int64_t>(0, size - 1)
+                           : std::pair<std::int64_t, std::int64_t>(size - 1, 0);
+  Hlo y = c.b.reduce_window(x, op, window, ones, ones, pads);
+  if (exclusive) {
+    Dims low(x.dims.size(), 0);
+    Dims high = low;
+    low[at(axis)] = reverse ? -1 : 1;
+    high[at(axis)] = -low[at(axis)];
+    y = c.b.pad(y, c.b.scalar(op == "add" ? 0 : 1, y.dtype), low, high);
+  }
+  c.out(c.b.convert(y, in.dtype));
 }
 void lower_cum_sum(NodeContext& c) { cumulate(c, "add"); }
 void lower_cum_prod(NodeContext& c) { cumulate(c, "multiply"); }
