@@ -173,6 +173,31 @@ def test_what_a_library_compiles_is_bounded_before() -> None:
     assert peak_kib() - before < 256 << 10
 
 
+@pytest.mark.parametrize("engine", ["openvino", "xla", "onnxruntime"])
+def test_products_within_einsum_are_bounded(engine: str) -> None:
+    """Two of the three operands have a product of 400 MB, and the result 40 KB."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not usable here")
+    model = make_model(
+        [helper.make_node("Einsum", ["a", "b", "b"], ["y"], equation="i,j,j->i")],
+        [tensor("a", FLOAT, ["i"]), tensor("b", FLOAT, ["j"])],
+        [untyped("y")],
+    )
+    program = openxrt.load(
+        model, engine=[engine, "native"], cache_dir="", max_memory_bytes=64 * MIB
+    )
+    ones = np.ones(10_000, np.float32)
+    before = peak_kib()
+    try:
+        y = program.run({"a": ones, "b": ones})["y"]
+    except openxrt.ResourceError as error:
+        assert engine == "xla"  # which tells of it before
+        assert "max_memory_bytes" in str(error)
+    else:
+        np.testing.assert_array_equal(y, np.full(10_000, 10_000, np.float32))
+    assert peak_kib() - before < 128 << 10
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int16", "float32", "int64"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_ranges_of_a_run_are_bounded(engine: str, dtype: str) -> None:

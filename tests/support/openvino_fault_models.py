@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from fault_models import Fault, f32, fault
 from onnx import NodeProto, TensorProto, helper
@@ -522,3 +523,46 @@ STEPS = np.arange(48, dtype=np.float32).reshape(2, 1, 8, 3)
 
 
 PADDED = {"kernel_shape": [1, 3], "pads": [0, 1, 0, 1], "count_include_pad": 1}
+
+
+def forked_convolution() -> Fault:
+    """Each channel is one of the image's by 8, and Relu is written over what Concat reads."""
+    x = f32(*range(-8, 8)).reshape(1, 4, 2, 2) / 2
+    return fault(
+        "A convolution of bytes that several read is overwritten where sizes are open",
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+            helper.make_node("DequantizeLinear", ["bytes", "scale", "none"], ["w"]),
+            helper.make_node("Conv", ["d", "w"], ["c"]),
+            helper.make_node("Relu", ["c"], ["r"]),
+            helper.make_node("Concat", ["c", "r"], ["y"], axis=1),
+        ],
+        {"x": x},
+        [np.concatenate([8 * x, np.maximum(8 * x, 0)], axis=1)],
+        constants={
+            "s": np.float32(0.5),
+            "z": np.uint8(128),
+            "bytes": 32 * np.eye(4, dtype=np.int8).reshape(4, 4, 1, 1),
+            "scale": np.float32(0.25),
+            "none": np.int8(0),
+        },
+        open_sizes=True,
+    )
+
+
+def constant_of_bfloat16() -> Fault:
+    """What is fed is the scale."""
+    half = ml_dtypes.bfloat16
+    return fault(
+        "InstanceNormalization writes over a constant of bfloat16",
+        [helper.make_node("InstanceNormalization", ["x", "s", "b"], ["y"], epsilon=0.0)],
+        {"s": np.array([2, 4], half)},
+        [np.array([[[-2, 2, -2, 2], [4, -4, 4, -4]]], half)],
+        constants={
+            "x": np.array([[[1, 3, 1, 3], [9, 1, 9, 1]]], half),
+            "b": np.array([0, 0], half),
+        },
+        opset=22,
+        runs=3,
+    )

@@ -539,6 +539,12 @@ def _split(node: NodeView) -> str:
     return ""
 
 
+def _einsum(node: NodeView) -> str:
+    if len(node.inputs) > 2:
+        return "it multiplies operands in turn, and two of them may be all of the memory"
+    return ""
+
+
 RULES: dict[str, Callable[[NodeView], str]] = {
     **LEARNED,
     "Attention": _attention,
@@ -550,6 +556,7 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "Div": _division,
     "DFT": lambda node: "its sums lose digits where results are near zero",
     "Dropout": _dropout,
+    "Einsum": _einsum,
     "GRU": _gated_recurrence,
     "If": _one_element,
     "LSTM": _gated_recurrence,

@@ -10,15 +10,13 @@
 #include <vector>
 
 #include "engines/openvino/lowerings.h"
+#include "engines/openvino/search.h"
 #include "ir/attributes.h"
 #include "ir/pattern.h"
 #include "ops/op_facts.h"
 
 namespace xrt::openvino {
 namespace {
-
-// So many nodes are looked at on the way to or from a node.
-constexpr std::size_t kMostNodes = 64;
 
 template <std::size_t N>
 bool is_among(const Node& node, const std::string_view (&ops)[N]) {
@@ -37,22 +35,6 @@ bool passes_scales(const Node& node) {
                                            "LeakyRelu", "MaxPool", "PRelu",  "Pad",
                                            "ReduceMax", "Relu",    "Resize"};
   return op_facts(node).moves != Moves::kNo || is_among(node, kPassing);
-}
-
-// Whether `looks` finds what it looks for in a node, or in those that it adds on the way.
-template <typename Looks>
-bool search(const Node* first, const Looks& looks) {
-  std::vector<const Node*> nodes;
-  const auto add = [&](const Node* node) {
-    const bool is_new = node != nullptr && nodes.size() < kMostNodes &&
-                        std::find(nodes.begin(), nodes.end(), node) == nodes.end();
-    if (is_new) nodes.push_back(node);
-  };
-  add(first);
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (looks(*nodes[i], add)) return true;
-  }
-  return false;
 }
 
 // Whether some node that `wanted` takes makes the value, or what passes_scales() made it of.
@@ -226,10 +208,6 @@ bool leads_to_falling(const Graph& graph, const Node& first) {
   });
 }
 
-bool is_rounding(const Node& node) {
-  return is_op(node, "DequantizeLinear") || is_op(node, "QuantizeLinear");
-}
-
 // Whether some node that `wanted` takes makes the value, or what its elements are computed of.
 template <typename Wanted>
 bool is_computed_of(const Graph& graph, ValueId value, const Wanted& wanted,
@@ -270,25 +248,6 @@ bool turns_four_axes(const Graph& graph, const Node& node) {
 bool swaps_places_and_heads(const Node& node) {
   return is_op(node, "Transpose") &&
          node.attr_ints("perm") == std::vector<std::int64_t>{0, 2, 1, 3};
-}
-
-// Whether readers of the value, or of what is computed of its elements, are wanted.
-template <typename Wanted>
-bool leads_to(const Graph& graph, ValueId value, const Wanted& wanted, bool through_moves = false) {
-  const std::vector<Use>& uses = graph.uses(value);
-  return std::any_of(uses.begin(), uses.end(), [&](Use use) {
-    return search(&graph.node(use.node), [&](const Node& node, const auto& add) {
-      if (wanted(node)) return true;
-      const Moves moves = op_facts(node).moves;
-      const bool passes = is_elementwise(node) || is_rounding(node) || moves == Moves::kView ||
-                          (through_moves && moves != Moves::kNo);
-      for (const ValueId v : node.outputs) {
-        if (!passes || !v.valid()) continue;
-        for (const Use& next : graph.uses(v)) add(&graph.node(next.node));
-      }
-      return false;
-    });
-  });
 }
 
 // Whether one node or the graph's caller reads the value; those that read what is the same do.
@@ -631,6 +590,30 @@ bool changes_product_of_integers(const Graph& graph, const Node& node, ValueId o
          producer(graph, cast->input(0), "ReduceProd") != nullptr;
 }
 
+// Of Sigmoid and the product of both, which the plugin takes for one op.
+bool is_read_by_silu(const Graph& graph, ValueId value) {
+  const std::vector<Use>& uses = graph.uses(value);
+  return uses.size() == 2 && !graph.is_output(value) &&
+         std::any_of(uses.begin(), uses.end(), [&](Use use) {
+           const Node& node = graph.node(use.node);
+           if (!is_op(node, "Sigmoid") && !is_op(node, "HardSigmoid")) return false;
+           const std::optional<Use> next = sole_use(graph, node.outputs[0]);
+           return next && is_op(graph.node(next->node), "Mul") &&
+                  std::any_of(uses.begin(), uses.end(),
+                              [&](Use other) { return other.node == next->node; });
+         });
+}
+
+// In such a graph, of a convolution of bytes whose sizes are open, the plugin writes the first of
+// several readers' results over its own.
+bool forks_convolution_of_bytes(const Graph& graph, ValueId operand) {
+  const Node* conv = producer(graph, operand, "Conv");
+  return conv != nullptr && !graph.type(operand).is_static() &&
+         is_dequantized(graph, conv->input(0)) &&
+         producer(graph, conv->input(1), "DequantizeLinear") != nullptr &&
+         !has_one_reader(graph, operand) && !is_read_by_silu(graph, operand);
+}
+
 bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool scaled) {
   const ValueId operand = node.inputs[at];
   if (!operand.valid() || graph.constant(operand) != nullptr ||
@@ -639,11 +622,12 @@ bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool sc
   }
   if (producer(graph, operand, "MaxPool") != nullptr && leads_to_falling(graph, node)) return true;
   if (reduces_three_axes(graph, operand) && leads_to_constants(graph, operand, node)) return true;
-  if (scaled && (may_stay_quantized(graph, node, operand) ||
-                 rounds_what_may_be_repeated(graph, node, operand) ||
-                 scales_product_by_place(graph, node, operand) ||
-                 changes_product_of_integers(graph, node, operand) ||
-                 (at == 0 && ends_product_in_one(graph, node, operand)))) {
+  if (scaled &&
+      (may_stay_quantized(graph, node, operand) || forks_convolution_of_bytes(graph, operand) ||
+       rounds_what_may_be_repeated(graph, node, operand) ||
+       scales_product_by_place(graph, node, operand) ||
+       changes_product_of_integers(graph, node, operand) ||
+       (at == 0 && ends_product_in_one(graph, node, operand)))) {
     return true;
   }
   if (joins_attention_and_turns(graph, node, at)) return true;

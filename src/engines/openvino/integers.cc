@@ -40,8 +40,8 @@ std::int64_t bound_of_operand(const Graph& graph, const Node& node, std::size_t 
   if (!node.domain.empty()) return kInt32Max;
   const DType dtype = graph.type(node.inputs[operand]).dtype;
   if (!is_integer(dtype)) return kInt32Max;
-  constexpr std::string_view kOfAny[] = {"BitwiseAnd", "BitwiseOr", "BitwiseXor",
-                                         "Concat",     "Max",       "Min"};
+  constexpr std::string_view kOfAny[] = {"Abs",    "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Clip",
+                                         "Concat", "Max",        "Min",       "Neg",        "Relu"};
   const bool moves = operand == 0 && op_facts(node).moves != Moves::kNo;
   const bool chooses = node.op == "Where" && operand > 0;
   const bool casts = node.op == "Cast" && is_integer(graph.type(node.outputs[0]).dtype);
@@ -178,6 +178,18 @@ GrownIntegers::GrownIntegers(const Graph& graph)
   }
 }
 
+std::optional<std::string> GrownIntegers::cast_refusal(const Node& node) const {
+  const ValueId from = node.inputs[0];
+  const DType to = graph_.type(node.outputs[0]).dtype;
+  const bool is_given =
+      graph_.value(from).origin != Origin::kNode || given_[static_cast<std::size_t>(from.index)];
+  if (!is_floating(graph_.type(from).dtype) || !is_integer(to) || bit_width(to) < 64 || !is_given) {
+    return std::nullopt;
+  }
+  return "the CPU plugin has integers of 32 bits, in which '" + graph_.value(from).name +
+         "' may have no room";
+}
+
 std::optional<std::string> GrownIntegers::refusal(const Node& node) const {
   if (const Tensor* filling = wide_filling(node); filling != nullptr && node.output(0).valid()) {
     const auto value = beyond(*filling, bounds_[static_cast<std::size_t>(node.outputs[0].index)]);
@@ -185,7 +197,9 @@ std::optional<std::string> GrownIntegers::refusal(const Node& node) const {
     return "it fills its result with " + *value +
            ", more than the CPU plugin computes exactly there";
   }
-  if (!node.domain.empty() || integer_bound(graph_, node) != kFloat32Exact) return std::nullopt;
+  if (!node.domain.empty()) return std::nullopt;
+  if (node.op == "Cast" || node.op == "CastLike") return cast_refusal(node);
+  if (integer_bound(graph_, node) != kFloat32Exact) return std::nullopt;
   for (const ValueId v : node.inputs) {
     if (!v.valid() || !grown_[static_cast<std::size_t>(v.index)]) continue;
     return "'" + graph_.value(v).name +

@@ -34,6 +34,9 @@ class GrownIntegers {
   std::optional<std::string> refusal(const Node& node) const;
 
  private:
+  // Of a float to 64 bits.
+  std::optional<std::string> cast_refusal(const Node& node) const;
+
   const Graph& graph_;
   // By value: it is computed of an input of the graph; it is a wide integer of which a product is.
   std::vector<bool> given_, grown_;

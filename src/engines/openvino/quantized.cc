@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <string_view>
 #include <vector>
 
 #include "engines/openvino/rules.h"
+#include "engines/openvino/search.h"
 #include "ir/attributes.h"
 #include "ir/pattern.h"
 
@@ -81,6 +84,28 @@ std::optional<std::string> transposed_convolution(const Graph& graph, const Node
   return "the CPU plugin takes weights of bytes less their zero point for bytes";
 }
 
+// Whether the least difference of an operand shows: a function jumps, or tells numbers apart.
+bool jumps(const Graph& graph, const Node& node) {
+  constexpr std::string_view kJumping[] = {"Ceil",           "Equal", "Floor",       "Greater",
+                                           "GreaterOrEqual", "Less",  "LessOrEqual", "Mod",
+                                           "NonZero",        "Round", "Sign"};
+  if (!node.domain.empty()) return false;
+  if (node.op == "Cast") return !is_floating(graph.type(node.outputs[0]).dtype);
+  return std::find(std::begin(kJumping), std::end(kJumping), node.op) != std::end(kJumping);
+}
+
+std::optional<std::string> dequantized_for_jump(const Graph& graph, const Node& node) {
+  const bool is_exact = is_zero(graph, node.input(2)) || !is_computed(graph, node.input(0));
+  if (is_exact || !leads_to(
+                      graph, node.outputs[0], [&](const Node& n) { return jumps(graph, n); },
+                      /*through_moves=*/true)) {
+    return std::nullopt;
+  }
+  return "the CPU plugin multiplies before it takes the zero point away, which shows where a "
+         "reader "
+         "tells numbers apart";
+}
+
 std::optional<std::string> byte_product(const Graph& graph, const Node& node) {
   const Node* scaled = producer(graph, node.input(0), "DequantizeLinear");
   if (scaled == nullptr || is_computed(graph, scaled->input(0))) return std::nullopt;
@@ -135,6 +160,7 @@ std::optional<std::string> quantized_refusal(const Graph& graph, const Node& nod
   if (node.op == "Conv" || node.op == "QLinearConv") return convolution(graph, node);
   if (node.op == "ConvTranspose") return transposed_convolution(graph, node);
   if (node.op == "MatMul" || node.op == "Gemm") return byte_product(graph, node);
+  if (node.op == "DequantizeLinear") return dequantized_for_jump(graph, node);
   if (node.op == "GRU" || node.op == "LSTM" || node.op == "RNN")
     return byte_recurrence(graph, node);
   return std::nullopt;

@@ -226,6 +226,9 @@ std::optional<std::string> loss_refusal(const Graph& graph, const Node& node) {
 std::optional<std::string> einsum(const Graph&, const Node& node) {
   std::string equation = node.attr_string("equation", "");
   std::erase(equation, ' ');
+  if (node.inputs.size() > 2) {
+    return "the CPU plugin multiplies operands in turn, and two of them may be all of the memory";
+  }
   const std::size_t arrow = equation.find("->");
   const bool turns =
       arrow != std::string::npos && equation.substr(0, arrow) != equation.substr(arrow + 2);
@@ -266,6 +269,9 @@ std::optional<std::string> function_of_sum(const Graph& graph, const Node& node)
 
 std::optional<std::string> instance_norm(const Graph& graph, const Node& node) {
   const Type& type = graph.type(node.input(0));
+  if (type.dtype == DType::kBFloat16 && graph.constant(node.input(0)) != nullptr) {
+    return "the CPU plugin writes what it normalises over the constant";
+  }
   if (type.has_rank() && type.rank() > 2) return std::nullopt;
   return "the CPU plugin returns what has no axes behind the channels as it is";
 }
@@ -556,7 +562,10 @@ std::optional<std::string> power(const Graph& graph, const Node& node) {
 
 // Where the sizes are inferred, the runtime sees that there are none (ops/sizes/empties.h).
 std::optional<std::string> narrow_range(const Graph& graph, const Node& node) {
-  if (bit_width(graph.type(node.input(0)).dtype) >= 32) return std::nullopt;
+  const bool is_dequantized = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
+    return producer(graph, v, "DequantizeLinear") != nullptr;
+  });
+  if (bit_width(graph.type(node.input(0)).dtype) >= 32 && !is_dequantized) return std::nullopt;
   return "OpenVINO counts the steps of a range that leads away from its end";
 }
 
@@ -681,6 +690,7 @@ std::optional<std::string> local_norm(const Graph&, const Node& node) {
   if (bias < 0 || bias != std::floor(bias)) {
     return "its ONNX frontend takes the whole part of the bias";
   }
+  if (is_long_norm(node)) return "the CPU plugin walks over whole windows of channels";
   if (node.attr_int("size", 1) % 2 == 1) return std::nullopt;
   return "the CPU plugin places a window of an even number of channels otherwise than the standard";
 }
@@ -693,12 +703,20 @@ std::optional<std::string> shrink(const Graph& graph, const Node& node) {
          "NaN";
 }
 
+std::optional<std::string> affine_grid(const Graph& graph, const Node& node) {
+  if (node.attr_int("align_corners", 0) == 0 || graph.constant(node.input(1)) != nullptr) {
+    return std::nullopt;
+  }
+  return "OpenVINO counts two places along an axis of one";
+}
+
 struct Rule {
   std::string_view op;
   std::optional<std::string> (*refuse)(const Graph&, const Node&);
 };
 
 constexpr Rule kRules[] = {
+    {"AffineGrid", affine_grid},
     {"Attention", attention_refusal},
     {"AveragePool", average_pool},
     {"Bernoulli", random},

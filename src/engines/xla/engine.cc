@@ -50,11 +50,20 @@ std::optional<std::string> refuse_on_cpu(const Graph& graph, const Node& node) {
     if (!is_long_pool(node, graph.type(node.outputs[0]))) return {};
     return "XLA walks over whole windows, be they padding or not, without a limit";
   }
+  if (node.op == "LRN" && is_long_norm(node)) {
+    return "XLA walks over whole windows of channels";
+  }
   if (node.op != "Conv" && node.op != "ConvTranspose") return {};
   const auto w = graph.type(node.input(1)).static_dims();
-  if (!w || !has_wide_window(node, *w)) return {};
+  if (!w || w->size() < 3) return {};
+  const std::int64_t window = element_count(Dims(w->begin() + 2, w->end()));
+  // Its product has the outputs as columns: of few of them it computes a tenth as much in a second.
+  constexpr std::int64_t kFewOutputs = 16;
+  const bool is_slow =
+      window >= kWideWindow && node.op == "Conv" && (*w)[0] / need_int(node, "group") < kFewOutputs;
+  if (!is_slow && !has_wide_window(node, *w)) return {};
   return fmt::format("XLA has no fast convolution by a window of {} elements over few channels",
-                     element_count(Dims(w->begin() + 2, w->end())));
+                     window);
 }
 
 Bound entry_parameter(HloBuilder& b, DType dtype, const Dims& dims, std::int64_t aliased_output) {

@@ -82,4 +82,6 @@ bool is_long_pool(const Node& node, const Type& result) {
   return window * static_cast<double>(element_count(*result.static_dims())) > kSecond;
 }
 
+bool is_long_norm(const Node& node) { return node.attr_int("size", 1) > kWideWindow; }
+
 }  // namespace xrt

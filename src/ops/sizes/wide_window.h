@@ -47,4 +47,8 @@ inline constexpr std::int64_t kLargePool = 1 << 10;
 // engine onnxruntime has the same rule (python/openxrt/engines/_onnxruntime_rules.py).
 XRT_API bool is_long_pool(const Node& node, const Type& result);
 
+// Whether the window of an LRN has so many channels that a library which walks over all of them for
+// each element takes minutes for what native does while it looks at the clock.
+XRT_API bool is_long_norm(const Node& node);
+
 }  // namespace xrt

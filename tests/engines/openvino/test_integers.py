@@ -75,6 +75,26 @@ def test_inputs_are_held_to_what_later_nodes_keep(nodes: list[onnx.NodeProto]) -
         program(np.array([2**30 + 1, 0]))
 
 
+@pytest.mark.parametrize("op", ["Abs", "Neg", "Relu"])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_inputs_are_held_to_what_later_nodes_keep_of_a_sign(dtype: type, op: str) -> None:
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model = make_model(
+        [
+            helper.make_node(op, ["x"], ["h"]),
+            helper.make_node("ReduceMax", ["h"], ["y"], axes=[0], keepdims=0),
+        ],
+        [tensor("x", kind, [1, 3])],
+        [tensor("y", kind, [3])],
+        opset=17,
+    )
+    x = np.array([[16777217, -16777219, 2147483646]], dtype)
+    engines = ["openvino", "native"]
+    program = openxrt.load(model, engine=engines, check_results=False, cache_dir="")
+    wanted = {"Abs": np.abs(x), "Neg": -x, "Relu": np.maximum(x, 0)}[op]
+    np.testing.assert_array_equal(program(x), wanted[0])
+
+
 def test_remainders_of_products_are_exact() -> None:
     """Nobody sees a product that a function computes for itself."""
     nodes = [

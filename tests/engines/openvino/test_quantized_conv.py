@@ -65,3 +65,55 @@ def test_scales_of_output_channels(name: str, weights: type, has_bias: bool) -> 
     off = np.abs(found.astype(int) - expected.astype(int))
     assert off.max() <= 1
     assert (off > 0).mean() < 0.02
+
+
+# What reads the convolution's result c, and gives y.
+READERS: dict[str, list[tuple[str, list[str], str]]] = {
+    "Relu and Add": [("Relu", ["c"], "r"), ("Add", ["c", "r"], "y")],
+    "twice": [("Mul", ["c", "c"], "y")],
+    "a gate": [
+        ("GlobalAveragePool", ["c"], "m"),
+        ("Sigmoid", ["m"], "g"),
+        ("Mul", ["c", "g"], "y"),
+    ],
+    "SiLU": [("Sigmoid", ["c"], "g"), ("Mul", ["c", "g"], "y")],
+    "SiLU and Elu": [
+        ("Sigmoid", ["c"], "g"),
+        ("Mul", ["c", "g"], "u"),
+        ("Elu", ["c"], "e"),
+        ("Add", ["u", "e"], "y"),
+    ],
+}
+
+
+@pytest.mark.parametrize("group", [1, 4])
+@pytest.mark.parametrize("name", READERS)
+def test_results_that_several_read(name: str, group: int) -> None:
+    """The third size is the first that has no plan of its own."""
+    rng = np.random.default_rng(0)
+    quantize = [
+        ("QuantizeLinear", ["x", "s", "z"], "q"),
+        ("DequantizeLinear", ["q", "s", "z"], "d"),
+    ]
+    weights = [("DequantizeLinear", ["b", "sw"], "w")]
+    nodes = [helper.make_node(op, reads, [to]) for op, reads, to in quantize + weights]
+    nodes.append(helper.make_node("Conv", ["d", "w"], ["c"], group=group))
+    nodes += [helper.make_node(op, reads, [to]) for op, reads, to in READERS[name]]
+    constants = {
+        "s": np.float32(0.025),
+        "z": np.uint8(120),
+        "b": rng.integers(-60, 60, (4, 4 // group, 1, 1)).astype(np.int8),
+        "sw": np.float32(0.0014),
+    }
+    model = make_model(
+        nodes,
+        [tensor("x", TensorProto.FLOAT, ["N", 4, "H", "W"])],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(value), key) for key, value in constants.items()],
+    )
+    session = onnxruntime.InferenceSession(model)
+    program = openxrt.load(model, engine=["openvino", "native"], check_results=False, cache_dir="")
+    for batch in (1, 2, 3, 4, 1):
+        x = rng.standard_normal((batch, 4, 8, 8)).astype(np.float32)
+        expected = session.run(None, {"x": x})[0]
+        np.testing.assert_allclose(program.run({"x": x})["y"], expected, rtol=1e-4, atol=1e-5)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes that XLA would take minutes for: their row is cut, or another engine has them."""
 
+import time
+
 import numpy as np
 import openxrt
 import pytest
-from onnx import NodeProto, TensorProto, helper
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 from small_models import make_model, tensor, usable
 
 pytestmark = pytest.mark.skipif(not usable("xla"), reason="xla is not there")
@@ -79,3 +81,54 @@ def test_a_pool_that_walks_over_much_padding_is_left_to_others() -> None:
     (row_of_pool,) = program.explain()["nodes"]
     assert row_of_pool["engine"] == "native"
     assert "whole windows" in row_of_pool["refusals"]["xla"]
+
+
+@pytest.mark.parametrize("reverse", [0, 1])
+@pytest.mark.parametrize("exclusive", [0, 1])
+def test_running_totals_take_linear_time(exclusive: int, reverse: int) -> None:
+    """A window over all elements for each of them would take minutes."""
+    size = 1_000_000
+    node = helper.make_node("CumSum", ["x", "axis"], ["y"], exclusive=exclusive, reverse=reverse)
+    model = make_model(
+        [node],
+        [tensor("x", F, [size])],
+        [tensor("y", F, [size])],
+        [numpy_helper.from_array(np.array(0), "axis")],
+    )
+    program = openxrt.load(model, engine="xla", strict=True, check_results=False, cache_dir="")
+    x = np.random.default_rng(0).integers(-3, 4, size).astype(np.float32)
+    wanted = np.cumsum(x[::-1] if reverse else x)
+    wanted = np.concatenate([[0], wanted[:-1]]) if exclusive else wanted
+    np.testing.assert_array_equal(program.run({"x": x})["y"], wanted[::-1] if reverse else wanted)
+
+
+@pytest.mark.parametrize("engine", ["openvino", "xla"])
+def test_windows_of_many_channels_keep_their_deadline(engine: str) -> None:
+    """Of 100,001 channels, for each of 200,000: ten seconds, in which nobody looks at the clock."""
+    if not usable(engine):
+        pytest.skip(f"{engine} is not there")
+    model = make_model(
+        [helper.make_node("LRN", ["x"], ["y"], size=100_001)],
+        [tensor("x", F, [1, "channels", 1, 1])],
+        [tensor("y", F, None)],
+    )
+    program = openxrt.load(
+        model, engine=[engine, "native"], deadline_s=1, check_results=False, cache_dir=""
+    )
+    start = time.monotonic()
+    with pytest.raises(openxrt.ResourceError, match="longer than its limit"):
+        program.run({"x": np.ones((1, 200_000, 1, 1), np.float32)})
+    assert time.monotonic() - start < 4
+
+
+def test_convolutions_of_few_outputs_by_wide_windows_are_refused() -> None:
+    w = np.ones((2, 64, 64, 64), np.float32)
+    model = make_model(
+        [helper.make_node("Conv", ["x", "w"], ["y"])],
+        [tensor("x", F, [1, 64, 70, 70])],
+        [tensor("y", F, None)],
+        [numpy_helper.from_array(w, "w")],
+    )
+    program = openxrt.load(model, engine=["xla", "native"], check_results=False, cache_dir="")
+    (node,) = program.explain()["nodes"]
+    assert "no fast convolution by a window of 4096 elements" in node["refusals"]["xla"]
