@@ -604,17 +604,18 @@ bool is_read_by_silu(const Graph& graph, ValueId value) {
          });
 }
 
-// In such a graph, of a convolution of bytes whose sizes are open, the plugin writes the first of
-// several readers' results over its own.
-bool forks_convolution_of_bytes(const Graph& graph, ValueId operand) {
+// In such a graph, of a convolution of bytes whose sizes are open, or that a body holds, the plugin
+// writes the first of several readers' results over its own.
+bool forks_convolution_of_bytes(const Graph& graph, ValueId operand, bool is_body) {
   const Node* conv = producer(graph, operand, "Conv");
-  return conv != nullptr && !graph.type(operand).is_static() &&
+  return conv != nullptr && (is_body || !graph.type(operand).is_static()) &&
          is_dequantized(graph, conv->input(0)) &&
          producer(graph, conv->input(1), "DequantizeLinear") != nullptr &&
          !has_one_reader(graph, operand) && !is_read_by_silu(graph, operand);
 }
 
-bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool scaled) {
+bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool scaled,
+                   bool is_body) {
   const ValueId operand = node.inputs[at];
   if (!operand.valid() || graph.constant(operand) != nullptr ||
       !is_floating(graph.type(operand).dtype)) {
@@ -622,12 +623,12 @@ bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool sc
   }
   if (producer(graph, operand, "MaxPool") != nullptr && leads_to_falling(graph, node)) return true;
   if (reduces_three_axes(graph, operand) && leads_to_constants(graph, operand, node)) return true;
-  if (scaled &&
-      (may_stay_quantized(graph, node, operand) || forks_convolution_of_bytes(graph, operand) ||
-       rounds_what_may_be_repeated(graph, node, operand) ||
-       scales_product_by_place(graph, node, operand) ||
-       changes_product_of_integers(graph, node, operand) ||
-       (at == 0 && ends_product_in_one(graph, node, operand)))) {
+  if (scaled && (may_stay_quantized(graph, node, operand) ||
+                 forks_convolution_of_bytes(graph, operand, is_body) ||
+                 rounds_what_may_be_repeated(graph, node, operand) ||
+                 scales_product_by_place(graph, node, operand) ||
+                 changes_product_of_integers(graph, node, operand) ||
+                 (at == 0 && ends_product_in_one(graph, node, operand)))) {
     return true;
   }
   if (joins_attention_and_turns(graph, node, at)) return true;
@@ -653,13 +654,13 @@ bool has_scales(const Graph& graph) {
   });
 }
 
-std::optional<Graph> with_barriers(const Graph& graph, bool scaled) {
+std::optional<Graph> with_barriers(const Graph& graph, bool scaled, bool is_body) {
   std::optional<Graph> result;
   std::map<ValueId, ValueId> behind;
   for (const NodeId id : graph.nodes()) {
     const Node& node = graph.node(id);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      if (!needs_barrier(graph, node, i, scaled)) continue;
+      if (!needs_barrier(graph, node, i, scaled, is_body)) continue;
       if (!result) result = graph;
       ValueId& value = behind[node.inputs[i]];
       if (!value.valid()) {
@@ -672,7 +673,7 @@ std::optional<Graph> with_barriers(const Graph& graph, bool scaled) {
     for (const auto& [name, attribute] : node.attributes) {
       const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute);
       std::optional<Graph> changed;
-      if (body != nullptr) changed = with_barriers(**body, scaled);
+      if (body != nullptr) changed = with_barriers(**body, scaled, /*is_body=*/true);
       if (!changed) continue;
       if (!result) result = graph;
       result->edit_subgraph(id, name, [&](Graph& inner) { inner = std::move(*changed); });
@@ -684,7 +685,7 @@ std::optional<Graph> with_barriers(const Graph& graph, bool scaled) {
 }  // namespace
 
 std::optional<Graph> with_barriers(const Graph& graph) {
-  return with_barriers(graph, has_scales(graph));
+  return with_barriers(graph, has_scales(graph), /*is_body=*/false);
 }
 
 }  // namespace xrt::openvino
