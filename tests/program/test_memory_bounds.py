@@ -198,6 +198,25 @@ def test_products_within_einsum_are_bounded(engine: str) -> None:
     assert peak_kib() - before < 128 << 10
 
 
+@pytest.mark.parametrize("shape", [(8_000_000,), (8_000_000, 1), (2, 4_000_000)])
+def test_the_greatest_of_a_long_axis_takes_little(shape: tuple[int, ...]) -> None:
+    """OpenVINO makes sixteen rows of one, and takes 9 s for a column."""
+    if not usable("openvino"):
+        pytest.skip("openvino is not usable here")
+    axis = int(np.argmax(shape))
+    model = make_model(
+        [helper.make_node("ArgMax", ["x"], ["y"], axis=axis)],
+        [tensor("x", FLOAT, [f"n{i}" for i in range(len(shape))])],
+        [tensor("y", INT64, None)],
+    )
+    program = openxrt.load(model, engine=["openvino", "native"], cache_dir="", deadline_s=5)
+    x = np.random.default_rng(0).random(shape, np.float32)
+    before = peak_kib()
+    y = program.run({"x": x})["y"]
+    assert peak_kib() - before < 128 << 10
+    np.testing.assert_array_equal(y, np.argmax(x, axis, keepdims=True))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int16", "float32", "int64"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_ranges_of_a_run_are_bounded(engine: str, dtype: str) -> None:

@@ -665,6 +665,26 @@ std::optional<std::string> top_k(const Graph& graph, const Node& node) {
   return "the CPU plugin compares each element with each of those chosen, which may be many";
 }
 
+// Of fewer rows than a vector has lanes it makes as many as that has.
+std::optional<std::string> arg_extreme(const Graph& graph, const Node& node) {
+  constexpr std::int64_t kMostOfFewRows = 1 << 16;
+  constexpr std::int64_t kFewRows = 16;
+  const Type& type = graph.type(node.input(0));
+  if (!type.has_rank() || type.rank() == 0) return std::nullopt;
+  const std::int64_t given = node.attr_int("axis", 0);
+  const auto axis =
+      static_cast<std::size_t>(given < 0 ? given + static_cast<std::int64_t>(type.rank()) : given);
+  const Dim& searched = (*type.shape)[axis];
+  if (searched.is_known() && searched.value() <= kMostOfFewRows) return std::nullopt;
+  std::int64_t rows = 1;
+  for (std::size_t a = 0; a < type.rank() && rows < kFewRows; ++a) {
+    const Dim& dim = (*type.shape)[a];
+    if (a != axis && dim.is_known()) rows *= dim.value();
+  }
+  if (rows >= kFewRows) return std::nullopt;
+  return "the CPU plugin takes sixteen times the memory of a long axis of few rows";
+}
+
 std::optional<std::string> product(const Graph& graph, const Node& node) {
   const DType dtype = graph.type(node.input(0)).dtype;
   if (is_integer(dtype) && bit_width(dtype) >= 32) {
@@ -717,6 +737,8 @@ struct Rule {
 
 constexpr Rule kRules[] = {
     {"AffineGrid", affine_grid},
+    {"ArgMax", arg_extreme},
+    {"ArgMin", arg_extreme},
     {"Attention", attention_refusal},
     {"AveragePool", average_pool},
     {"Bernoulli", random},
