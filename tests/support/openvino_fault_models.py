@@ -551,6 +551,29 @@ def forked_convolution() -> Fault:
     )
 
 
+def windows_before_the_image() -> Fault:
+    """The first row of the result is padding alone; the others are the rows that a window holds."""
+    rows = [sum(0 <= first + i < 19 for i in range(5)) for first in range(-5, 16, 2)]
+    return fault(
+        "A convolution of bytes reads before the image where a window is all padding",
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+            helper.make_node("DequantizeLinear", ["bytes", "s"], ["w"]),
+            helper.make_node("Conv", ["d", "w"], ["y"], pads=[5, 0, 1, 0], strides=[2, 1]),
+        ],
+        {"x": np.ones((1, 1, 19, 11), np.float32)},
+        [np.broadcast_to(f32(*rows).reshape(1, 1, -1, 1), (1, 16, len(rows), 11)).copy()],
+        constants={
+            "s": np.float32(1),
+            "z": np.uint8(100),
+            "bytes": np.ones((16, 1, 5, 1), np.int8),
+        },
+        open_sizes=True,
+        by_chance=True,
+    )
+
+
 def constant_of_bfloat16() -> Fault:
     """What is fed is the scale."""
     half = ml_dtypes.bfloat16

@@ -38,6 +38,7 @@ from openvino_fault_models import (
     turned_twice,
     weights_less_their_zero,
     windowed,
+    windows_before_the_image,
 )
 from small_models import tensor
 
@@ -590,6 +591,24 @@ OPENVINO = [
         constants={"pads": np.array([1, 1])},
     ),
     forked_convolution(),
+    windows_before_the_image(),
+    fault(
+        "Resize takes the element before the nearest where corners are aligned",
+        [
+            helper.make_node(
+                "Resize",
+                ["x", "", "", "sizes"],
+                ["y"],
+                mode="nearest",
+                coordinate_transformation_mode="align_corners",
+                nearest_mode="floor",
+            )
+        ],
+        {"x": np.arange(14, dtype=np.float32).reshape(1, 1, 1, 14)},
+        # 11 × 13 / 11 is 13.
+        [f32(0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 13).reshape(1, 1, 1, 12)],
+        constants={"sizes": np.array([1, 1, 1, 12])},
+    ),
     fault(
         "A range of what is dequantised that leads away from its end has elements",
         [

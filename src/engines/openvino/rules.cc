@@ -447,15 +447,15 @@ std::optional<std::string> roi_align(const Graph& graph, const Node& node) {
   return "OpenVINO's maximum is over the interpolated samples, the standard's over their terms";
 }
 
-// Whether one channel becomes one, and a last window lies in the padding alone: what the plugin
-// reads for it lies behind the image.
-bool ends_in_padding(const Node& node, const Dims& w) {
+// Whether a window may lie in the padding alone: what the plugin reads for it lies outside of the
+// image.
+bool may_leave_image(const Node& node, const Dims& w) {
   const std::size_t axes = w.size() - 2;
   const std::vector<std::int64_t> pads = node.attr_ints("pads");
   const auto dilations = node.attr_ints("dilations", std::vector<std::int64_t>(axes, 1));
-  if (w[0] != 1 || w[1] != 1 || pads.size() != 2 * axes || dilations.size() != axes) return false;
+  if (pads.size() != 2 * axes || dilations.size() != axes) return false;
   for (std::size_t a = 0; a < axes; ++a) {
-    if (pads[a + axes] > (w[a + 2] - 1) * dilations[a]) return true;
+    if (std::max(pads[a], pads[a + axes]) > (w[a + 2] - 1) * dilations[a]) return true;
   }
   return false;
 }
@@ -465,9 +465,8 @@ std::optional<std::string> window_refusal(const Graph& graph, const Node& node) 
   if (node.op != "Conv" && node.op != "ConvTranspose") return std::nullopt;
   const auto w = graph.type(node.input(1)).static_dims();
   if (!w || w->size() < 3) return std::nullopt;
-  if (node.op == "Conv" && ends_in_padding(node, *w)) {
-    return "the CPU plugin reads behind the image of one channel where a window has nothing but "
-           "padding";
+  if (node.op == "Conv" && may_leave_image(node, *w)) {
+    return "the CPU plugin reads outside of the image where a window has nothing but padding";
   }
   if (node.op == "ConvTranspose" && has_far_window(node)) {
     return "the CPU plugin takes time with the square of a stride, in which nobody can end it";
@@ -637,8 +636,11 @@ std::optional<std::string> resize(const Graph& graph, const Node& node) {
     return "its ONNX frontend ignores keep_aspect_ratio_policy";
   }
   const bool by_scales = node.input(2).valid() && !node.input(3).valid();
-  if (by_scales && need_string(node, "coordinate_transformation_mode") == "align_corners" &&
-      !has_whole_sizes(graph, node)) {
+  const bool aligns = need_string(node, "coordinate_transformation_mode") == "align_corners";
+  if (aligns && need_string(node, "mode") == "nearest") {
+    return "the CPU plugin rounds positions before it chooses the nearest of aligned corners";
+  }
+  if (by_scales && aligns && !has_whole_sizes(graph, node)) {
     return "OpenVINO rounds the sizes that scales ask for before it aligns corners";
   }
   if (by_scales && may_keep_a_size(graph, node)) {

@@ -117,3 +117,31 @@ def test_results_that_several_read(name: str, group: int) -> None:
         x = rng.standard_normal((batch, 4, 8, 8)).astype(np.float32)
         expected = session.run(None, {"x": x})[0]
         np.testing.assert_allclose(program.run({"x": x})["y"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_windows_of_padding_alone() -> None:
+    """Of sizes in turn, in whose memory something lies from the run before."""
+    rng = np.random.default_rng(0)
+    constants = {
+        "s": np.float32(0.05),
+        "z": np.uint8(100),
+        "b": rng.integers(-60, 60, (16, 1, 5, 1)).astype(np.int8),
+    }
+    model = make_model(
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+            helper.make_node("DequantizeLinear", ["b", "s"], ["w"]),
+            helper.make_node("Conv", ["d", "w"], ["c"], pads=[5, 0, 1, 0], strides=[2, 1]),
+            helper.make_node("Relu", ["c"], ["y"]),
+        ],
+        [tensor("x", TensorProto.FLOAT, ["N", 1, "H", "W"])],
+        [tensor("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(value), key) for key, value in constants.items()],
+    )
+    session = onnxruntime.InferenceSession(model)
+    program = openxrt.load(model, engine=["openvino", "native"], check_results=False, cache_dir="")
+    for size in ((1, 1, 8, 9), (2, 1, 10, 9), (1, 1, 19, 11), (3, 1, 12, 13)):
+        x = rng.standard_normal(size).astype(np.float32)
+        expected = session.run(None, {"x": x})[0]
+        np.testing.assert_allclose(program.run({"x": x})["y"], expected, rtol=1e-4, atol=1e-4)
