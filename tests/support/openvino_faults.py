@@ -620,6 +620,17 @@ OPENVINO = [
         constants={"scale": np.float32(1), "step": np.float32(-1)},
     ),
     fault(
+        "A range from a size that leads away from its end has elements",
+        [
+            helper.make_node("Size", ["x"], ["start"]),
+            helper.make_node("Range", ["start", "limit", "step"], ["y"]),
+        ],
+        {"x": np.zeros(9, np.float32), "limit": np.array(5)},
+        [np.zeros(0, np.int64)],
+        constants={"step": np.array(1)},
+        open_sizes=True,
+    ),
+    fault(
         "DequantizeLinear of the zero point is not 0",
         [
             helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["h"]),

@@ -604,6 +604,16 @@ bool is_read_by_silu(const Graph& graph, ValueId value) {
          });
 }
 
+// Whether another convolution has the same operands: the plugin makes one of both, and adds the
+// bias behind it.
+bool has_twin(const Graph& graph, const Node& conv) {
+  const std::vector<Use>& uses = graph.uses(conv.input(0));
+  return std::any_of(uses.begin(), uses.end(), [&](Use use) {
+    const Node& other = graph.node(use.node);
+    return &other != &conv && is_op(other, "Conv") && other.input(1) == conv.input(1);
+  });
+}
+
 // In such a graph, of a convolution of bytes whose sizes are open, or that a body holds, the plugin
 // writes the first of several readers' results over its own.
 bool forks_convolution_of_bytes(const Graph& graph, ValueId operand, bool is_body) {
@@ -611,7 +621,8 @@ bool forks_convolution_of_bytes(const Graph& graph, ValueId operand, bool is_bod
   return conv != nullptr && (is_body || !graph.type(operand).is_static()) &&
          is_dequantized(graph, conv->input(0)) &&
          producer(graph, conv->input(1), "DequantizeLinear") != nullptr &&
-         !has_one_reader(graph, operand) && !is_read_by_silu(graph, operand);
+         (has_twin(graph, *conv) ||
+          (!has_one_reader(graph, operand) && !is_read_by_silu(graph, operand)));
 }
 
 bool needs_barrier(const Graph& graph, const Node& node, std::size_t at, bool scaled,

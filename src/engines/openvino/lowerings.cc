@@ -382,12 +382,18 @@ ov::OutputVector cast_like_float8(const Context& node) {
   return {saturated(node.get_input(0), node.get_input(1).get_element_type())};
 }
 
-// A step of 0 kills the process in the plugin's division: such a range has no elements.
+// A step of 0 kills the process in the plugin's division: such a range has no elements. Of sizes it
+// counts the elements of one that leads away from its end, too.
 ov::OutputVector range(const Context& node) {
   const Value start = to_scalar(node.get_input(0)), step = to_scalar(node.get_input(2));
   const auto type = start.get_element_type();
   const Value stands = std::make_shared<ops::Equal>(step, scalar(type, 0));
-  const Value stop = std::make_shared<ops::Select>(stands, start, to_scalar(node.get_input(1)));
+  const Value limit = to_scalar(node.get_input(1));
+  const Value up = std::make_shared<ops::Greater>(step, scalar(type, 0));
+  const Value away =
+      std::make_shared<ops::LogicalXor>(up, std::make_shared<ops::Greater>(limit, start));
+  const Value empty = std::make_shared<ops::LogicalOr>(stands, away);
+  const Value stop = std::make_shared<ops::Select>(empty, start, limit);
   const Value safe = std::make_shared<ops::Select>(stands, scalar(type, 1), step);
   return {std::make_shared<ops::Range>(start, stop, safe, type)};
 }
@@ -495,8 +501,9 @@ bool is_known_at_run_time(const Graph& graph, const Node& node) {
   return !is_constant(graph, node, input);
 }
 
-bool steps_by_integers(const Graph& graph, const Node& node) {
-  return !is_constant(graph, node, 2) && !is_floating(input_dtype(graph, node, 0));
+bool is_computed_range(const Graph& graph, const Node& node) {
+  const bool is_computed = !is_constant(graph, node, 0) || !is_constant(graph, node, 2);
+  return is_computed && !is_floating(input_dtype(graph, node, 0));
 }
 
 bool is_eight_bits(const Graph& graph, const Node& node) {
@@ -610,7 +617,7 @@ constexpr Lowering kLowerings[] = {
     {"OptionalGetElement", always, same},
     {"OptionalHasElement", always, optional_has_element},
     {"QLinearConv", is_quantized_by_channel, quantized_conv},
-    {"Range", steps_by_integers, range},
+    {"Range", is_computed_range, range},
     {"ReduceMax", is_float_data, reduce_extreme<ops::ReduceMax>},
     {"ReduceMin", is_float_data, reduce_extreme<ops::ReduceMin>},
     {"ScatterElements", is_known_at_run_time<1>, scatter_elements},

@@ -447,27 +447,36 @@ std::optional<std::string> roi_align(const Graph& graph, const Node& node) {
   return "OpenVINO's maximum is over the interpolated samples, the standard's over their terms";
 }
 
-// Whether a window may lie in the padding alone: what the plugin reads for it lies outside of the
-// image.
-bool may_leave_image(const Node& node, const Dims& w) {
-  const std::size_t axes = w.size() - 2;
+// Whether a window of a convolution may lie in the padding alone: what the plugin reads and writes
+// for it lies outside of the image.
+bool may_leave_image(const Graph& graph, const Node& node) {
   const std::vector<std::int64_t> pads = node.attr_ints("pads");
+  if (std::all_of(pads.begin(), pads.end(), [](std::int64_t pad) { return pad <= 0; }))
+    return false;
+  const std::size_t axes = pads.size() / 2;
+  std::vector<std::int64_t> sizes = node.attr_ints("kernel_shape");
+  const auto w = graph.type(node.input(node.op == "QLinearConv" ? 3 : 1)).static_dims();
+  if (sizes.empty() && w && w->size() > 2) sizes.assign(w->begin() + 2, w->end());
   const auto dilations = node.attr_ints("dilations", std::vector<std::int64_t>(axes, 1));
-  if (pads.size() != 2 * axes || dilations.size() != axes) return false;
+  if (sizes.size() != axes || dilations.size() != axes) return true;
   for (std::size_t a = 0; a < axes; ++a) {
-    if (std::max(pads[a], pads[a + axes]) > (w[a + 2] - 1) * dilations[a]) return true;
+    if (std::max(pads[a], pads[a + axes]) > (sizes[a] - 1) * dilations[a]) return true;
   }
   return false;
 }
 
 // By exact sizes, which a node's signature (support.cc) has not.
 std::optional<std::string> window_refusal(const Graph& graph, const Node& node) {
+  constexpr std::string_view kConvolutions[] = {"Conv", "ConvInteger", "QLinearConv"};
+  if (std::find(std::begin(kConvolutions), std::end(kConvolutions), node.op) !=
+          std::end(kConvolutions) &&
+      may_leave_image(graph, node)) {
+    return "the CPU plugin reads and writes outside of the image where a window has nothing but "
+           "padding";
+  }
   if (node.op != "Conv" && node.op != "ConvTranspose") return std::nullopt;
   const auto w = graph.type(node.input(1)).static_dims();
   if (!w || w->size() < 3) return std::nullopt;
-  if (node.op == "Conv" && may_leave_image(node, *w)) {
-    return "the CPU plugin reads outside of the image where a window has nothing but padding";
-  }
   if (node.op == "ConvTranspose" && has_far_window(node)) {
     return "the CPU plugin takes time with the square of a stride, in which nobody can end it";
   }
@@ -560,11 +569,16 @@ std::optional<std::string> power(const Graph& graph, const Node& node) {
 }
 
 // Where the sizes are inferred, the runtime sees that there are none (ops/sizes/empties.h).
-std::optional<std::string> narrow_range(const Graph& graph, const Node& node) {
+std::optional<std::string> float_range(const Graph& graph, const Node& node) {
+  const DType dtype = graph.type(node.input(0)).dtype;
+  if (!is_floating(dtype) && bit_width(dtype) >= 32) return std::nullopt;
   const bool is_dequantized = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) {
     return producer(graph, v, "DequantizeLinear") != nullptr;
   });
-  if (bit_width(graph.type(node.input(0)).dtype) >= 32 && !is_dequantized) return std::nullopt;
+  const bool begins_anywhere =
+      is_computed(graph, node.input(0)) &&
+      (producer(graph, node.input(0)) != nullptr || producer(graph, node.input(1)) != nullptr);
+  if (bit_width(dtype) >= 32 && !is_dequantized && !begins_anywhere) return std::nullopt;
   return "OpenVINO counts the steps of a range that leads away from its end";
 }
 
@@ -785,7 +799,7 @@ constexpr Rule kRules[] = {
     {"RandomNormalLike", random},
     {"RandomUniform", random},
     {"RandomUniformLike", random},
-    {"Range", narrow_range},
+    {"Range", float_range},
     {"ReduceL1", function_of_sum},
     {"ReduceL2", function_of_sum},
     {"ReduceLogSum", function_of_sum},

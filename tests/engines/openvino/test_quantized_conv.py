@@ -71,6 +71,7 @@ def test_scales_of_output_channels(name: str, weights: type, has_bias: bool) -> 
 READERS: dict[str, list[tuple[str, list[str], str]]] = {
     "Relu and Add": [("Relu", ["c"], "r"), ("Add", ["c", "r"], "y")],
     "twice": [("Mul", ["c", "c"], "y")],
+    "a twin": [("Elu", ["c"], "r"), ("Conv", ["d", "w", "bias"], "t"), ("Sub", ["r", "t"], "y")],
     "a gate": [
         ("GlobalAveragePool", ["c"], "m"),
         ("Sigmoid", ["m"], "g"),
@@ -97,14 +98,17 @@ def test_results_that_several_read(name: str, group: int) -> None:
     ]
     weights = [("DequantizeLinear", ["b", "sw"], "w")]
     nodes = [helper.make_node(op, reads, [to]) for op, reads, to in quantize + weights]
-    nodes.append(helper.make_node("Conv", ["d", "w"], ["c"], group=group))
-    nodes += [helper.make_node(op, reads, [to]) for op, reads, to in READERS[name]]
+    for op, reads, to in [("Conv", ["d", "w"], "c"), *READERS[name]]:
+        attributes = {"group": group} if op == "Conv" else {}
+        nodes.append(helper.make_node(op, reads, [to], **attributes))
     constants = {
         "s": np.float32(0.025),
         "z": np.uint8(120),
         "b": rng.integers(-60, 60, (4, 4 // group, 1, 1)).astype(np.int8),
         "sw": np.float32(0.0014),
     }
+    if name == "a twin":
+        constants["bias"] = rng.standard_normal(4).astype(np.float32)
     model = make_model(
         nodes,
         [tensor("x", TensorProto.FLOAT, ["N", 4, "H", "W"])],
@@ -145,3 +149,29 @@ def test_windows_of_padding_alone() -> None:
         x = rng.standard_normal(size).astype(np.float32)
         expected = session.run(None, {"x": x})[0]
         np.testing.assert_allclose(program.run({"x": x})["y"], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("op", ["Conv", "ConvInteger"])
+def test_windows_of_padding_alone_by_weights_of_open_sizes(op: str) -> None:
+    """The plugin wrote outside of its memory, and the process ended."""
+    dtype = np.float32 if op == "Conv" else np.int8
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    zero = [numpy_helper.from_array(np.int8(127), "zero")] if op == "ConvInteger" else []
+    model = make_model(
+        [
+            helper.make_node(
+                op, ["x", "w", *(z.name for z in zero)], ["y"], pads=[1, 2, 2, 1], strides=[1, 2]
+            )
+        ],
+        [tensor("x", kind, ["a", "b", "h", "v"]), tensor("w", kind, ["o", "b", "k", "l"])],
+        [tensor("y", TensorProto.FLOAT if op == "Conv" else TensorProto.INT32, None)],
+        zero,
+    )
+    rng = np.random.default_rng(0)
+    session = onnxruntime.InferenceSession(model)
+    program = openxrt.load(model, engine=["openvino", "native"], check_results=False, cache_dir="")
+    w = rng.integers(-9, 9, (1, 1, 1, 1)).astype(dtype)
+    for batch in (2, 3, 4):
+        x = rng.integers(-9, 9, (batch, 1, 6 + batch, 5)).astype(dtype)
+        expected = session.run(None, {"x": x, "w": w})[0]
+        np.testing.assert_array_equal(program.run({"x": x, "w": w})["y"], expected)
