@@ -604,10 +604,11 @@ bool is_read_by_silu(const Graph& graph, ValueId value) {
          });
 }
 
-// Whether another convolution has the same operands: the plugin makes one of both, and adds the
-// bias behind it.
+// Whether another convolution has the same operands, or one of very many may: the plugin makes one
+// of both, and adds the bias behind it.
 bool has_twin(const Graph& graph, const Node& conv) {
   const std::vector<Use>& uses = graph.uses(conv.input(0));
+  if (uses.size() > kMostNodes) return true;
   return std::any_of(uses.begin(), uses.end(), [&](Use use) {
     const Node& other = graph.node(use.node);
     return &other != &conv && is_op(other, "Conv") && other.input(1) == conv.input(1);

@@ -102,8 +102,7 @@ std::optional<std::string> dequantized_for_jump(const Graph& graph, const Node& 
     return std::nullopt;
   }
   return "the CPU plugin multiplies before it takes the zero point away, which shows where a "
-         "reader "
-         "tells numbers apart";
+         "reader tells numbers apart";
 }
 
 std::optional<std::string> byte_product(const Graph& graph, const Node& node) {

@@ -59,8 +59,8 @@ std::optional<std::string> refuse_on_cpu(const Graph& graph, const Node& node) {
   const std::int64_t window = element_count(Dims(w->begin() + 2, w->end()));
   // Its product has the outputs as columns: of few of them it computes a tenth as much in a second.
   constexpr std::int64_t kFewOutputs = 16;
-  const bool is_slow =
-      window >= kWideWindow && node.op == "Conv" && (*w)[0] / need_int(node, "group") < kFewOutputs;
+  const bool is_slow = window >= kWideWindow && node.op == "Conv" &&
+                       (*w)[0] / std::max<std::int64_t>(need_int(node, "group"), 1) < kFewOutputs;
   if (!is_slow && !has_wide_window(node, *w)) return {};
   return fmt::format("XLA has no fast convolution by a window of {} elements over few channels",
                      window);
