@@ -139,6 +139,16 @@ WRONG: list[tuple[str, dict[str, np.ndarray], dict[str, np.ndarray], dict[str, A
         {},
     ),
     (
+        "MatMulInteger",
+        {
+            "a": np.ones((2, 2, 3), np.uint8),
+            "b": np.ones((2, 3, 4), np.uint8),
+            "c": np.ones((2, 2, 1), np.uint8),
+        },
+        {"c": np.ones((1, 1, 3), np.uint8)},
+        {},
+    ),
+    (
         "QLinearConv",
         {
             "a": np.ones((1, 1, 4, 4), np.uint8),

@@ -398,15 +398,23 @@ Refusal gemm(const OperandSizes& o) {
   return fmt::format("[{}] does not broadcast to [{}]", fmt::join(*c, ","), fmt::join(made, ","));
 }
 
-// Scales and zero points of rank 0 or 1: one, or one for each row of `a` or column of `b`.
+// Scales and zero points: one, or one for each row of `a` or column of `b`, of which each matrix of
+// a batch may have its own.
 Refusal of_lines(const OperandSizes& o, std::size_t operand, std::size_t factor, bool is_left) {
   const auto given = o.dims(operand);
   const auto matrix = o.dims(factor);
-  if (!given || !matrix || given->size() > 1 || matrix->empty()) return std::nullopt;
+  if (!given || !matrix || matrix->empty()) return std::nullopt;
   const std::size_t rank = matrix->size();
   const std::int64_t lines = rank < 2 ? 1 : (*matrix)[is_left ? rank - 2 : rank - 1];
   const std::int64_t count = OperandSizes::elements(*given);
-  if (count == 1 || count == lines || lines == 0) return std::nullopt;
+  if (count == 1 || lines == 0) return std::nullopt;
+  const std::size_t axes = given->size();
+  bool fits = count == lines;
+  if (axes > 1) {
+    const std::int64_t own = (*given)[is_left ? axes - 2 : axes - 1];
+    fits = (*given)[is_left ? axes - 1 : axes - 2] == 1 && (own == 1 || own == lines);
+  }
+  if (fits) return std::nullopt;
   return fmt::format("input {} has {} elements for {} lines", operand, count, lines);
 }
 
