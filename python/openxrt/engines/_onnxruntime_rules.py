@@ -206,6 +206,14 @@ def _conv_integer(node: NodeView) -> str:
     return _same(node) if one else "it takes one zero point for all kernels"
 
 
+def _matmul_integer(node: NodeView) -> str:
+    if len(node.inputs) < 3 or not node.inputs[2]:
+        return ""
+    # Of a length that only a run tells it is one in all models that tools write.
+    one = _shape(node, 2) in ((), (1,))
+    return "" if one else "it takes one zero point for all rows of the first matrix"
+
+
 def _dropout(node: NodeView) -> str:
     if len(node.inputs) < 3 or not node.inputs[2]:
         return ""
@@ -562,6 +570,7 @@ RULES: dict[str, Callable[[NodeView], str]] = {
     "LSTM": _gated_recurrence,
     "Loop": _one_element,
     "LpPool": _pool,
+    "MatMulInteger": _matmul_integer,
     "MaxPool": _pool,
     "MaxUnpool": _max_unpool,
     "MeanVarianceNormalization": lambda node: "its variance may be less than nothing by rounding",
