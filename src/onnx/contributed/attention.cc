@@ -488,11 +488,11 @@ void rewrite_group_query_attention(Rewriting& r) {
   }
   const ValueId count = r.shape(query, 1, 2);
   const ValueId longest = r.reshape(r.cast(r.need(6), DType::kInt64), {1});
-  // How many keys each sentence has, less one: an index of the longest's, so that one that is wrong
-  // is an error like other indices.
-  const ValueId last = r.reshape(r.cast(r.need(5), DType::kInt64), {-1, 1});
-  const ValueId index = r.where(r.op("Less", {last, r.ints({0})}), longest, last);
-  const ValueId total = r.add(r.gather(positions(r, longest), index), r.ints({1}));
+  // One that says more keys than there are means all; engines with integers of 32 bits would add
+  // beyond them.
+  const ValueId last = r.op(
+      "Min", {r.reshape(r.cast(r.need(5), DType::kInt64), {-1, 1}), r.sub(longest, r.ints({1}))});
+  const ValueId total = r.add(last, r.ints({1}));
   // The first prompt is as long as everything together; it may be padded at its end.
   const ValueId prompt = r.op("Equal", {count, longest});
   const ValueId before = r.where(prompt, r.ints({0}), r.sub(total, count));

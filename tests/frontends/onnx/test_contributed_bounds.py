@@ -229,9 +229,9 @@ def test_rewritings_permute_and_allocate_through_one_place() -> None:
 
 
 @pytest.mark.parametrize("engine", ["native", "openvino", "xla"])
-@pytest.mark.parametrize("length", [-1, 13, 2**31 - 1])
+@pytest.mark.parametrize("length", [13, 2**31 - 1])
 def test_lengths_beyond_the_longest(length: int, engine: str) -> None:
-    """Of GroupQueryAttention's seqlens_k: ONNX Runtime takes 0 to total_sequence_length - 1."""
+    """Of GroupQueryAttention's seqlens_k: they mean all keys; ONNX Runtime refuses them."""
     if not usable(engine):
         pytest.skip(f"{engine} is not usable here")
     rng = np.random.default_rng(0)
@@ -262,6 +262,4 @@ def test_lengths_beyond_the_longest(length: int, engine: str) -> None:
     wrong = feeds | {"last": np.int32([12, length])}
     with pytest.raises(Exception, match="is out of range"):
         session.run(None, wrong)
-    with pytest.raises(openxrt.InvalidArgument, match=r"out of range|outside"):
-        program.run(wrong)
-    np.testing.assert_allclose(program.run(feeds)["y"], expected[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(program.run(wrong)["y"], expected[0], rtol=1e-4, atol=1e-5)
